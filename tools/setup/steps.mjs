@@ -3,7 +3,16 @@
  */
 
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { bundledNode, bundleHash, isStamped, packagesProblem, stamp } from './fresh.mjs'
 import { isBpffs, missingPackages, SYSTEM_PACKAGES, searchFolders } from './system.mjs'
@@ -115,6 +124,28 @@ const npmPackages = {
   },
 }
 
+const COMMAND = 'node_modules/.bin/sluice'
+const COMMAND_TARGET = '../../tools/setup/sluice.mjs'
+
+/**
+ * npm does not link the commands of the package one works in; without the link `npx sluice` asks
+ * whether it may install it first.
+ *
+ * @type {Step}
+ */
+const command = {
+  name: 'command',
+  due: (root) => {
+    const path = join(root, COMMAND)
+    const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
+    return isLink && readlinkSync(path) === COMMAND_TARGET ? undefined : `${COMMAND}, for npx sluice`
+  },
+  run: (root) => {
+    rmSync(join(root, COMMAND), { force: true })
+    symlinkSync(COMMAND_TARGET, join(root, COMMAND))
+  },
+}
+
 /** @type {Step} */
 const bpfFileSystem = {
   name: 'BPF file system',
@@ -188,4 +219,4 @@ const bundle = {
 }
 
 /** In order: each may use what the ones before it brought. */
-export const STEPS = [systemPackages, npmPackages, bpfFileSystem, bpfObjects, bundle]
+export const STEPS = [systemPackages, npmPackages, command, bpfFileSystem, bpfObjects, bundle]
