@@ -1,0 +1,197 @@
+/**
+ * The vocabulary of the control plane: what comes in from a source, and what the model makes of it.
+ *
+ * Inputs are the fields of the Kubernetes objects that a service proxy reads, nothing more. Outputs are immutable;
+ * an unchanged service keeps the identity of its objects from one desired state to the next.
+ */
+
+/** The IP families, as Kubernetes spells them in lower case. */
+export type Family = 'ipv4' | 'ipv6'
+
+/** The transport protocols of a service port. */
+export type Protocol = 'TCP' | 'UDP' | 'SCTP'
+
+/** `namespace/name` of a Service. */
+export type ServiceKey = string
+
+// ---- inputs ----
+
+/** `spec.ports[]` of a Service. */
+export interface ServicePortSpec {
+  /** Empty for the only port of a service that gives it no name. */
+  readonly name: string
+  readonly protocol: Protocol
+  readonly port: number
+  /** 0 when the service has none. */
+  readonly nodePort: number
+}
+
+/** `status.loadBalancer.ingress[]` of a Service. */
+export interface LoadBalancerIngress {
+  readonly ip: string
+  /** KEP-1860: `Proxy` addresses are the load balancer's own business and make no frontend. */
+  readonly ipMode: 'VIP' | 'Proxy'
+}
+
+/** core/v1 Service. */
+export interface Service {
+  readonly namespace: string
+  readonly name: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly annotations: Readonly<Record<string, string>>
+  /** RFC 3339; decides between two services that claim one frontend: the older one has it. */
+  readonly creationTimestamp: string
+  readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName'
+  /** `spec.clusterIPs`, or `spec.clusterIP` alone; `None` for a headless service. */
+  readonly clusterIPs: readonly string[]
+  readonly externalIPs: readonly string[]
+  readonly loadBalancerIngress: readonly LoadBalancerIngress[]
+  readonly loadBalancerSourceRanges: readonly string[]
+  readonly ports: readonly ServicePortSpec[]
+  readonly sessionAffinity: 'None' | 'ClientIP'
+  /** `spec.sessionAffinityConfig.clientIP.timeoutSeconds`; the API's default is 10800. */
+  readonly sessionAffinityTimeoutSeconds: number
+  readonly externalTrafficPolicy: 'Cluster' | 'Local'
+  readonly internalTrafficPolicy: 'Cluster' | 'Local'
+  readonly healthCheckNodePort: number
+}
+
+/** `ports[]` of an EndpointSlice. Undefined where the object has no value. */
+export interface EndpointPort {
+  readonly name: string | undefined
+  readonly port: number | undefined
+  readonly protocol: Protocol
+}
+
+/** `endpoints[]` of an EndpointSlice, its conditions with the API's defaults filled in. */
+export interface Endpoint {
+  readonly addresses: readonly string[]
+  readonly ready: boolean
+  readonly serving: boolean
+  readonly terminating: boolean
+  readonly nodeName: string | undefined
+  readonly zoneHints: readonly string[]
+  readonly nodeHints: readonly string[]
+}
+
+/** discovery.k8s.io/v1 EndpointSlice. */
+export interface EndpointSlice {
+  readonly namespace: string
+  readonly name: string
+  /** Label `kubernetes.io/service-name`; empty when there is none, and then the slice belongs to no service. */
+  readonly serviceName: string
+  readonly addressType: 'IPv4' | 'IPv6' | 'FQDN'
+  readonly ports: readonly EndpointPort[]
+  readonly endpoints: readonly Endpoint[]
+}
+
+/** core/v1 Node, this node's own. */
+export interface Node {
+  readonly name: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly internalIPs: readonly string[]
+  readonly externalIPs: readonly string[]
+  readonly podCIDRs: readonly string[]
+}
+
+/** Everything the sources know. Slices are grouped by the key of their service. */
+export interface ClusterSnapshot {
+  readonly services: ReadonlyMap<ServiceKey, Service>
+  readonly slices: ReadonlyMap<ServiceKey, readonly EndpointSlice[]>
+  /** Undefined until the source has it. */
+  readonly node: Node | undefined
+}
+
+/** What the model must know of the node it computes for. */
+export interface NodeFacts {
+  readonly name: string
+  /** Label `topology.kubernetes.io/zone`; empty when the node has none. */
+  readonly zone: string
+  /** The node's own addresses, canonical, for source ranges and `nodePortAddresses: primary`. */
+  readonly addresses: readonly string[]
+}
+
+// ---- outputs ----
+
+export type FrontendKind = 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalIP'
+
+/** Where a client is: a pod or a process of this node, or anywhere else. */
+export type ClientClass = 'internal' | 'external'
+
+/** Which of the two lists of a service port. */
+export type ListKind = 'cluster' | 'local'
+
+export type Scheduler =
+  | 'round-robin'
+  | 'random'
+  | 'maglev'
+  | 'weighted-round-robin'
+  | 'least-connection'
+  | 'weighted-least-connection'
+  | 'source-hash'
+  | 'destination-hash'
+  | 'shortest-expected-delay'
+  | 'never-queue'
+
+/** An address and port under which clients reach a service port. */
+export interface Frontend {
+  readonly kind: FrontendKind
+  /** Canonical text; undefined for a node port, which every node-port address of the node answers. */
+  readonly address: string | undefined
+  readonly port: number
+}
+
+/** An endpoint of one service port that is serving. */
+export interface Backend {
+  /** Canonical text. */
+  readonly address: string
+  readonly port: number
+  /** The endpoint is on this node. */
+  readonly onNode: boolean
+  /** 1 unless a scheduler that knows weights says otherwise; 0 takes no new connections. */
+  readonly weight: number
+}
+
+/** Which list a class of clients gets, and what it means that the list is empty. */
+export interface Choice {
+  readonly list: ListKind
+  readonly whenEmpty: 'reject' | 'drop'
+}
+
+/** One port of one service in one IP family: all that a dataplane must know. */
+export interface ServicePort {
+  readonly namespace: string
+  readonly name: string
+  readonly portName: string
+  readonly protocol: Protocol
+  readonly family: Family
+  /** Canonical text. */
+  readonly clusterIP: string
+  readonly frontends: readonly Frontend[]
+  /** Every endpoint that is serving, whether it is in a list or drains. Sorted by `address:port` as text. */
+  readonly backends: readonly Backend[]
+  /** Indexes into `backends`, in the order of the list: who gets new connections. */
+  readonly cluster: readonly number[]
+  readonly local: readonly number[]
+  readonly choices: Readonly<Record<FrontendKind, Readonly<Record<ClientClass, Choice>>>>
+  /** 0: no affinity. */
+  readonly affinitySeconds: number
+  /** Canonical CIDRs of this family that external clients must be in; undefined: no restriction. Load-balancer addresses only. */
+  readonly sourceRanges: readonly string[] | undefined
+  readonly scheduler: Scheduler
+}
+
+/** What the node's kernel should do: the meaning of the cluster, for this node. */
+export interface DesiredState {
+  readonly services: ReadonlyMap<ServiceKey, readonly ServicePort[]>
+}
+
+/** Something in the input that could not be used, and what is done about it. */
+export interface Problem {
+  /** `Service ns/name`, `EndpointSlice ns/name` … */
+  readonly object: string
+  /** Path of the field, as in the manifest: `spec.ports[0].port`. */
+  readonly field: string
+  /** One sentence: what it is, and what is expected. */
+  readonly message: string
+}
