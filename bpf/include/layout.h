@@ -35,8 +35,10 @@ typedef struct {
 } addr_t;
 #endif
 
-/* Raised whenever a struct below changes; part of the path of the pins. */
-#define LAYOUT_VERSION 1
+enum layout {
+	LAYOUT_VERSION = 1, /* raised whenever a struct changes; in the path of the pins */
+	LAYOUT_FILTER_BITS = 22,
+};
 
 /* ---- enumerations ---- */
 
@@ -390,8 +392,7 @@ struct service_stats {
 
 /* ---- globals with a section, and a pin, of their own ---- */
 
-#define FILTER_BITS 22
-#define FILTER_WORDS (1 << (FILTER_BITS - 6))
+#define FILTER_WORDS (1 << (LAYOUT_FILTER_BITS - 6))
 
 /*
  * Bit h of an address' hash h (filter.h): may this address be a frontend's or

@@ -102,6 +102,7 @@ const volatile __u8 preserve_client = 1;
 
 /* Never read: brings the enumerations into the BTF for the generator. */
 const volatile struct {
+	enum layout layout;
 	enum frontend_kind frontend_kind;
 	enum frontend_flag frontend_flag;
 	enum client_class client_class;
