@@ -5,7 +5,7 @@
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { cgroup2Mount } from '../cluster/mounts.ts'
+import { findMount } from '../cluster/mounts.ts'
 
 /** Every process a run starts inherits this variable, so that the ones still there afterwards are found. */
 export const RUN_VARIABLE = 'SLUICE_TEST_RUN'
@@ -20,7 +20,7 @@ export type Inventory = ReadonlySet<string>
 
 /** Everything of the kinds above that exists now. Without root the parts that cannot be read are absent both times. */
 export function takeInventory(): Inventory {
-  const cgroup2 = existsSync('/proc/self/mountinfo') ? cgroup2Mount() : undefined
+  const cgroup2 = existsSync('/proc/self/mountinfo') ? findMount('cgroup2') : undefined
   return new Set([
     ...names('/run/netns').map((name) => `network namespace ${name}`),
     ...names('/sys/class/net').map((name) => `network device ${name}`),

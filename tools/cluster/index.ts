@@ -1,0 +1,21 @@
+/** What demo, tests and bench use of the little cluster. */
+
+export type {
+  Answer,
+  Answered,
+  Failed,
+  LoadInput,
+  LoadReport,
+  OpenInput,
+  Protocol,
+  RequestInput,
+  SocketAddress,
+} from './agent-protocol.ts'
+export { backendsOf, formatSocketAddress, parseSocketAddress, tally } from './agent-protocol.ts'
+export type { ClusterOptions } from './cluster.ts'
+export { Cluster, createCluster } from './cluster.ts'
+export type { ExecOptions, ExecResult } from './member.ts'
+export { ConnectionGroup, Member, NodeMember, RunningLoad } from './member.ts'
+export { hostDevice } from './script.ts'
+export type { MemberName, NodeName, NodeSettings, PodName } from './topology.ts'
+export { CLIENT, CLUSTER_CIDR, NODES, POD_NAMES, POD_PORTS, PODS } from './topology.ts'

@@ -1,0 +1,184 @@
+/** From the topology to the shell script that builds it. Pure: text in, text out. */
+
+import type { NodeName, NodePlan, NodeSettings, PodPlan } from './topology.ts'
+import { CLIENT, CLUSTER_CIDR, NODE_NAMES, NODES, POD_NAMES, PODS } from './topology.ts'
+
+/** Names end up in a shell script, in device names and in pin paths: letters and digits, short. */
+const PREFIX = /^[a-z][a-z0-9]{0,15}$/
+
+/** Name of the network namespace, the cgroup and the pin folder of a member. Throws when the prefix cannot be one. */
+export function memberId(prefix: string, member: string): string {
+  if (!PREFIX.test(prefix)) {
+    throw new Error(
+      `cluster prefix ${JSON.stringify(prefix)}: takes up to 16 small letters and digits, a letter first`,
+    )
+  }
+  return `${prefix}-${member}`
+}
+
+/** All network namespaces of a cluster, the router's included. */
+export function namespaces(prefix: string): string[] {
+  return ['client', 'router', ...NODE_NAMES, ...POD_NAMES].map((member) => memberId(prefix, member))
+}
+
+/**
+ * The script. `ip -batch` keeps it at two dozen processes: all links come into being from outside,
+ * then each namespace is filled by one batch.
+ */
+export function buildScript(prefix: string, settings: NodeSettings): string {
+  const id = (member: string): string => memberId(prefix, member)
+  const parts = [
+    'set -e',
+    batch(undefined, [...namespaces(prefix).map((name) => `netns add ${name}`), ...veths(id)]),
+    batch(id('client'), [
+      'link set lo up',
+      `address add ${CLIENT.ipv4}/24 dev eth0`,
+      'link set eth0 up',
+      `route add default via ${CLIENT.gateway}`,
+    ]),
+    batch(id('router'), routerLines()),
+    sysctl(id('router'), { 'net.ipv4.ip_forward': 1 }),
+  ]
+  for (const name of NODE_NAMES) {
+    parts.push(
+      sysctl(id(name), nodeSysctls(name, settings)),
+      bridgeSysctl(id(name), settings.brNetfilter),
+      batch(id(name), nodeLines(NODES[name])),
+      iptables(id(name), settings),
+    )
+  }
+  for (const name of POD_NAMES) parts.push(batch(id(name), podLines(PODS[name])))
+  return `${parts.filter((part) => part !== '').join('\n')}\n`
+}
+
+/** The name of a pod's device on its node, in the manner of the CNI that would make it. */
+export function hostDevice(pod: PodPlan): string {
+  return pod.attachment === 'bridge' ? `veth${pod.name}` : `cali${pod.name}`
+}
+
+function podsOf(node: NodeName): PodPlan[] {
+  return POD_NAMES.map((name) => PODS[name]).filter((pod) => pod.node === node)
+}
+
+function veths(id: (member: string) => string): string[] {
+  const pair = (owner: string, device: string, peerOwner: string, peer: string): string =>
+    `link add ${device} netns ${id(owner)} type veth peer name ${peer} netns ${id(peerOwner)}`
+  return [
+    pair('client', 'eth0', 'router', 'to-client'),
+    ...NODE_NAMES.map((node) => pair(node, 'eth0', 'router', `to-${node}`)),
+    ...POD_NAMES.map((pod) => pair(pod, 'eth0', PODS[pod].node, hostDevice(PODS[pod]))),
+  ]
+}
+
+function routerLines(): string[] {
+  return [
+    'link set lo up',
+    `address add ${CLIENT.gateway}/24 dev to-client`,
+    'link set to-client up',
+    ...NODE_NAMES.flatMap((name) => [
+      `address add ${NODES[name].gateway}/24 dev to-${name}`,
+      `link set to-${name} up`,
+      `route add ${NODES[name].podCidr} via ${NODES[name].ipv4}`,
+    ]),
+  ]
+}
+
+function nodeLines(node: NodePlan): string[] {
+  const others = NODE_NAMES.filter((name) => name !== node.name).map((name) => NODES[name])
+  const pods = podsOf(node.name)
+  return [
+    'link set lo up',
+    `address add ${node.ipv4}/24 dev eth0`,
+    'link set eth0 up',
+    `route add default via ${node.gateway}`,
+    ...others.map((other) => `route add ${other.podCidr} via ${node.gateway}`),
+    'link add cni0 type bridge',
+    `address add ${node.bridge} dev cni0`,
+    'link set cni0 up',
+    ...pods.flatMap((pod) =>
+      pod.attachment === 'bridge'
+        ? [`link set ${hostDevice(pod)} master cni0 up`]
+        : [`link set ${hostDevice(pod)} up`, `route add ${pod.ipv4} dev ${hostDevice(pod)} scope link`],
+    ),
+  ]
+}
+
+/** The gateway of a point-to-point pod is an address nobody has: the node answers ARP for it by proxy. */
+const LINK_GATEWAY = '169.254.1.1'
+
+function podLines(pod: PodPlan): string[] {
+  if (pod.attachment === 'point-to-point') {
+    return [
+      'link set lo up',
+      `address add ${pod.ipv4}/32 dev eth0`,
+      'link set eth0 up',
+      `route add ${LINK_GATEWAY} dev eth0 scope link`,
+      `route add default via ${LINK_GATEWAY} dev eth0`,
+    ]
+  }
+  const [gateway, bits] = NODES[pod.node].bridge.split('/')
+  return [
+    'link set lo up',
+    `address add ${pod.ipv4}/${bits} dev eth0`,
+    'link set eth0 up',
+    `route add default via ${gateway}`,
+  ]
+}
+
+function nodeSysctls(name: NodeName, settings: NodeSettings): Record<string, number> {
+  const proxied = podsOf(name).filter((pod) => pod.attachment === 'point-to-point')
+  return {
+    'net.ipv4.ip_forward': 1,
+    'net.ipv4.conf.all.rp_filter': settings.rpFilter,
+    'net.ipv4.conf.default.rp_filter': settings.rpFilter,
+    ...Object.fromEntries(proxied.map((pod) => [`net.ipv4.conf.${hostDevice(pod)}.proxy_arp`, 1])),
+  }
+}
+
+/** Many kernels have br_netfilter as a module: its sysctl exists once it is loaded, and off is what absence means. */
+function bridgeSysctl(namespace: string, value: 0 | 1): string {
+  const set = sysctl(namespace, { 'net.bridge.bridge-nf-call-iptables': value })
+  return value === 1
+    ? `[ -e /proc/sys/net/bridge ] || modprobe br_netfilter\n${set}`
+    : `[ ! -e /proc/sys/net/bridge ] || ${set}`
+}
+
+function iptables(namespace: string, settings: NodeSettings): string {
+  const filter = [
+    ...(settings.dropInvalid
+      ? ['INPUT', 'FORWARD'].map((chain) => `-A ${chain} -m conntrack --ctstate INVALID -j DROP`)
+      : []),
+    ...(settings.forwardPolicyDrop ? [`-A FORWARD -s ${CLUSTER_CIDR} -d ${CLUSTER_CIDR} -j ACCEPT`] : []),
+  ]
+  const lines: string[] = []
+  if (filter.length > 0) {
+    const policy = settings.forwardPolicyDrop ? 'DROP' : 'ACCEPT'
+    lines.push('*filter', `:FORWARD ${policy} [0:0]`, ...filter, 'COMMIT')
+  }
+  if (settings.masquerade) {
+    lines.push(
+      '*nat',
+      `-A POSTROUTING -s ${CLUSTER_CIDR} ! -d ${CLUSTER_CIDR} -m comment --comment "cni: leave the cluster" -j MASQUERADE --random-fully`,
+      'COMMIT',
+    )
+  }
+  return lines.length === 0 ? '' : hereDocument(`${inside(namespace)} iptables-restore --noflush`, lines)
+}
+
+/** `ip netns exec` would mount a fresh /sys and hide the pins; nsenter keeps the mounts. */
+function inside(namespace: string): string {
+  return `nsenter --net=/run/netns/${namespace}`
+}
+
+function batch(namespace: string | undefined, lines: readonly string[]): string {
+  return hereDocument(namespace === undefined ? 'ip -batch -' : `ip -n ${namespace} -batch -`, lines)
+}
+
+function sysctl(namespace: string, values: Readonly<Record<string, number>>): string {
+  const words = Object.entries(values).map(([name, value]) => `${name}=${value}`)
+  return `${inside(namespace)} sysctl -q -w ${words.join(' ')}`
+}
+
+function hereDocument(command: string, lines: readonly string[]): string {
+  return [`${command} <<'END'`, ...lines, 'END'].join('\n')
+}

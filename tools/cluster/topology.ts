@@ -1,0 +1,99 @@
+/**
+ * The little cluster as data: who there is, with which addresses, on which links.
+ *
+ *     client ── router ──┬── n1 ──┬── cni0 (bridge) ── p1, p2
+ *                        │        └── one link each ── p3, p4
+ *                        └── n2 ──┬── cni0 (bridge) ── p5
+ *                                 └── one link ─────── p6
+ *
+ * Both nodes hang on links of their own, so traffic between them is routed; the external client knows
+ * a route to the node addresses and to the pods, none to ClusterIPs. Each node shows the two ways CNIs
+ * connect pods: a bridge (bridge, flannel) and a point-to-point link with proxy ARP (Calico, Cilium).
+ */
+
+/** How the host side of a pod's device is connected. */
+export type Attachment = 'bridge' | 'point-to-point'
+
+export type NodeName = 'n1' | 'n2'
+export type PodName = 'p1' | 'p2' | 'p3' | 'p4' | 'p5' | 'p6'
+/** Every namespace in which requests can start or end. */
+export type MemberName = 'client' | NodeName | PodName
+
+export interface NodePlan {
+  readonly name: NodeName
+  /** The node's InternalIP, on `eth0`. */
+  readonly ipv4: string
+  /** The router's address on the node's link. */
+  readonly gateway: string
+  readonly podCidr: string
+  /** Address and prefix of the bridge `cni0`, which is the gateway of the pods on it. */
+  readonly bridge: string
+}
+
+export interface PodPlan {
+  readonly name: PodName
+  readonly node: NodeName
+  readonly attachment: Attachment
+  readonly ipv4: string
+}
+
+/** The pods of the whole cluster lie in this range. */
+export const CLUSTER_CIDR = '10.244.0.0/16'
+
+export const CLIENT = { ipv4: '203.0.113.10', gateway: '203.0.113.1' } as const
+
+export const NODES: Readonly<Record<NodeName, NodePlan>> = {
+  n1: {
+    name: 'n1',
+    ipv4: '192.168.1.11',
+    gateway: '192.168.1.1',
+    podCidr: '10.244.1.0/24',
+    bridge: '10.244.1.1/25',
+  },
+  n2: {
+    name: 'n2',
+    ipv4: '192.168.2.12',
+    gateway: '192.168.2.1',
+    podCidr: '10.244.2.0/24',
+    bridge: '10.244.2.1/25',
+  },
+}
+
+/** The lower half of a node's range is on its bridge, the upper half is routed pod by pod. */
+export const PODS: Readonly<Record<PodName, PodPlan>> = {
+  p1: { name: 'p1', node: 'n1', attachment: 'bridge', ipv4: '10.244.1.11' },
+  p2: { name: 'p2', node: 'n1', attachment: 'bridge', ipv4: '10.244.1.12' },
+  p3: { name: 'p3', node: 'n1', attachment: 'point-to-point', ipv4: '10.244.1.133' },
+  p4: { name: 'p4', node: 'n1', attachment: 'point-to-point', ipv4: '10.244.1.134' },
+  p5: { name: 'p5', node: 'n2', attachment: 'bridge', ipv4: '10.244.2.15' },
+  p6: { name: 'p6', node: 'n2', attachment: 'point-to-point', ipv4: '10.244.2.136' },
+}
+
+export const NODE_NAMES: readonly NodeName[] = ['n1', 'n2']
+export const POD_NAMES: readonly PodName[] = ['p1', 'p2', 'p3', 'p4', 'p5', 'p6']
+export const MEMBER_NAMES: readonly MemberName[] = ['client', ...NODE_NAMES, ...POD_NAMES]
+
+/** The ports on which every pod serves. */
+export const POD_PORTS = { tcp: [8080, 9090], udp: [5353] } as const
+
+/** What an administrator or a CNI may have set up on the nodes, and what a test varies. */
+export interface NodeSettings {
+  /** `net.ipv4.conf.all.rp_filter`. */
+  readonly rpFilter: 0 | 1 | 2
+  /** iptables FORWARD has policy DROP, and one rule of the CNI's that accepts pod to pod. */
+  readonly forwardPolicyDrop: boolean
+  /** iptables drops what conntrack calls INVALID, in FORWARD and INPUT. */
+  readonly dropInvalid: boolean
+  /** `net.bridge.bridge-nf-call-iptables` of the nodes. */
+  readonly brNetfilter: 0 | 1
+  /** The CNI masquerades what leaves from a pod to outside the cluster's range, as flannel does. */
+  readonly masquerade: boolean
+}
+
+export const DEFAULT_SETTINGS: NodeSettings = {
+  rpFilter: 0,
+  forwardPolicyDrop: false,
+  dropInvalid: false,
+  brNetfilter: 0,
+  masquerade: true,
+}
