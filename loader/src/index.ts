@@ -1,0 +1,41 @@
+/** libbpf for TypeScript; see the README beside this folder. */
+export { type Codec, u32, u64 } from './codec.ts'
+export {
+  BatchError,
+  BpfError,
+  IncompatibleMapError,
+  LibraryError,
+  type MapDifference,
+  NetlinkError,
+  SpecError,
+  VerifierError,
+} from './errors.ts'
+export {
+  attachCgroup,
+  attachTcx,
+  BpfLink,
+  type Direction,
+  type LinkInfo,
+  openPinnedLink,
+  queryTcx,
+} from './link.ts'
+export {
+  BpfMap,
+  createMap,
+  type MapChunk,
+  type MapDefinition,
+  openPinnedMap,
+  possibleCpus,
+} from './map.ts'
+export { BpfObject, type ConstantValue, type LoadOptions, loadObject } from './object.ts'
+export { BpfProgram, openPinnedProgram, type TestRunOptions, type TestRunResult } from './program.ts'
+export { type GlobalSpec, type MapSpec, type ObjectSpec, type ProgramSpec, readSpec } from './spec.ts'
+export { type TypedMap, typedMap } from './typed-map.ts'
+export {
+  type CgroupHook,
+  type LinkType,
+  MAP_FLAGS,
+  type MapType,
+  type ProgramType,
+  type UpdateMode,
+} from './uapi.ts'

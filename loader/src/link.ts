@@ -1,0 +1,195 @@
+/** Attachments of programs that have a life of their own: links. */
+import { closeSync, existsSync, openSync } from 'node:fs'
+import os from 'node:os'
+import {
+  Descriptor,
+  objectInfo,
+  openExistingPin,
+  pinDescriptor,
+  removePin,
+  replacePin,
+} from './descriptor.ts'
+import { BpfError } from './errors.ts'
+import { addressOf, errno, libbpf, libc } from './ffi.ts'
+import type { BpfProgram } from './program.ts'
+import {
+  ATTACH_AFTER,
+  ATTACH_BEFORE,
+  BPF_SYSCALL_NUMBERS,
+  CGROUP_HOOKS,
+  type CgroupHook,
+  COMMAND_PROGRAM_QUERY,
+  type LinkType,
+  linkTypeName,
+  TCX_ATTACH_TYPES,
+} from './uapi.ts'
+
+const LINK_OPTIONS_SIZE = 56
+const QUERY_SIZE = 64
+const QUERY_ENTRIES = 64
+
+/** Which way packets go through a device. */
+export type Direction = keyof typeof TCX_ATTACH_TYPES
+
+/** What the kernel says of a link. */
+export interface LinkInfo {
+  readonly id: number
+  readonly type: LinkType
+  /** The program it has now. */
+  readonly programId: number
+  /** The hook, `enum bpf_attach_type`; for cgroup and tcx links. */
+  readonly attachType?: number
+  /** The device of a tcx or XDP link; 0 when the device is gone. */
+  readonly ifindex?: number
+  /** The inode of the cgroup of a cgroup link; 0 when the cgroup is gone. */
+  readonly cgroupId?: bigint
+}
+
+/** A link: it keeps its program attached while it is open somewhere or pinned. */
+export class BpfLink implements Disposable {
+  /** The kernel's id, as `bpftool link` prints it. */
+  readonly id: number
+  readonly #subject: string
+  readonly #descriptor: Descriptor
+  #pinPath: string | undefined
+
+  /** Takes over a descriptor of a link; `attachTcx`, `attachCgroup` and `openPinnedLink` are the usual ways to one. */
+  constructor(fd: number, subject: string, pinPath?: string) {
+    this.#subject = subject
+    this.#descriptor = new Descriptor(fd, subject)
+    this.#pinPath = pinPath
+    this.id = objectInfo(fd, subject).getUint32(4, true)
+  }
+
+  get fd(): number {
+    return this.#descriptor.fd
+  }
+
+  /** What the kernel says of it now. */
+  info(): LinkInfo {
+    const info = objectInfo(this.fd, this.#subject)
+    const type = linkTypeName(info.getUint32(0, true))
+    const common = { id: info.getUint32(4, true), type, programId: info.getUint32(8, true) }
+    if (type === 'cgroup') {
+      return { ...common, cgroupId: info.getBigUint64(16, true), attachType: info.getUint32(24, true) }
+    }
+    if (type === 'tcx')
+      return { ...common, ifindex: info.getUint32(16, true), attachType: info.getUint32(20, true) }
+    if (type === 'xdp') return { ...common, ifindex: info.getUint32(16, true) }
+    return common
+  }
+
+  /** Gives the link another program: every packet or call meets either the old one or the new one. */
+  update(program: BpfProgram): void {
+    const result = libbpf().bpf_link_update(this.fd, program.fd, null)
+    if (result < 0) throw new BpfError('update', this.#subject, result, updateHint(result, program))
+  }
+
+  /**
+   * Pins the link, so that it outlives the process. What is pinned at the path is replaced at once: its program runs
+   * until this link has the name.
+   */
+  pin(path: string): void {
+    if (existsSync(path)) replacePin(this.fd, path, this.#subject)
+    else pinDescriptor(this.fd, path, this.#subject)
+    this.#pinPath = path
+  }
+
+  /** Removes the pin that it was opened from or pinned at; false when there is none. */
+  unpin(): boolean {
+    if (this.#pinPath === undefined) return false
+    const removed = removePin(this.#pinPath)
+    this.#pinPath = undefined
+    return removed
+  }
+
+  /** Takes the program off the hook, though the link may still be open or pinned elsewhere. */
+  detach(): void {
+    const result = libbpf().bpf_link_detach(this.fd)
+    if (result < 0) throw new BpfError('detach', this.#subject, result)
+  }
+
+  /** Closes the descriptor; without a pin the program is detached. A second call does nothing. */
+  close(): void {
+    this.#descriptor.close()
+  }
+
+  [Symbol.dispose](): void {
+    this.close()
+  }
+}
+
+/**
+ * Attaches a tc program to a device (kernel 6.6), at the head or the tail of the programs there.
+ * Throws BpfError: EINVAL where the kernel has no tcx, ENODEV for an unknown device, EEXIST when it is there already.
+ */
+export function attachTcx(options: {
+  readonly program: BpfProgram
+  readonly ifindex: number
+  readonly direction: Direction
+  /** Where among the programs that are there; `tail` when left out. */
+  readonly at?: 'head' | 'tail'
+}): BpfLink {
+  const { program, ifindex, direction, at = 'tail' } = options
+  const subject = `tcx ${direction} link of ${program.name} on device ${ifindex}`
+  const bytes = new Uint8Array(LINK_OPTIONS_SIZE)
+  const view = new DataView(bytes.buffer)
+  view.setBigUint64(0, BigInt(LINK_OPTIONS_SIZE), true)
+  view.setUint32(8, at === 'head' ? ATTACH_BEFORE : ATTACH_AFTER, true)
+  // Not bpf_program__attach_tcx: libbpf 1.1 has no such function, while the kernel takes the link from any version.
+  const fd = libbpf().bpf_link_create(program.fd, ifindex, TCX_ATTACH_TYPES[direction], bytes)
+  if (fd < 0) throw new BpfError('attach', subject, fd)
+  return new BpfLink(fd, subject)
+}
+
+/** Attaches a program to a hook of a cgroup (version 2), given by its folder, beside the programs that are there. */
+export function attachCgroup(options: {
+  readonly program: BpfProgram
+  readonly cgroup: string
+  readonly hook: CgroupHook
+}): BpfLink {
+  const { program, cgroup, hook } = options
+  const subject = `cgroup ${hook} link of ${program.name} on ${cgroup}`
+  const folder = openSync(cgroup, 'r')
+  try {
+    const fd = libbpf().bpf_link_create(program.fd, folder, CGROUP_HOOKS[hook], null)
+    if (fd < 0) throw new BpfError('attach', subject, fd, cgroupHint(fd))
+    return new BpfLink(fd, subject)
+  } finally {
+    closeSync(folder)
+  }
+}
+
+/** Opens a pinned link. Throws BpfError, with `errnoName` ENOENT when nothing is pinned there. */
+export function openPinnedLink(path: string): BpfLink {
+  return new BpfLink(openExistingPin(path, 'link'), `link ${path}`, path)
+}
+
+/** Who is on a tcx hook, in the order in which they run. Link ids are 0 for programs attached without one. */
+export function queryTcx(ifindex: number, direction: Direction): { programIds: number[]; linkIds: number[] } {
+  const programs = new Uint32Array(QUERY_ENTRIES)
+  const links = new Uint32Array(QUERY_ENTRIES)
+  const bytes = new Uint8Array(QUERY_SIZE)
+  const view = new DataView(bytes.buffer)
+  view.setUint32(0, ifindex, true)
+  view.setUint32(4, TCX_ATTACH_TYPES[direction], true)
+  view.setBigUint64(16, addressOf(new Uint8Array(programs.buffer)), true)
+  view.setUint32(24, QUERY_ENTRIES, true)
+  view.setBigUint64(40, addressOf(new Uint8Array(links.buffer)), true)
+  // The system call itself: the query of libbpf 1.1 has no link ids.
+  const number = BPF_SYSCALL_NUMBERS[os.arch()] ?? 0
+  const result = libc().syscall(number, COMMAND_PROGRAM_QUERY, bytes, QUERY_SIZE)
+  if (result < 0) throw new BpfError('query', `tcx ${direction} of device ${ifindex}`, errno())
+  const count = view.getUint32(24, true)
+  return { programIds: [...programs.subarray(0, count)], linkIds: [...links.subarray(0, count)] }
+}
+
+function updateHint(result: number, program: BpfProgram): string | undefined {
+  if (result === -17) return `another link has program ${program.name} on the same hook already`
+  return undefined
+}
+
+function cgroupHint(result: number): string | undefined {
+  if (result === -9) return 'the folder is not a cgroup of version 2'
+  return undefined
+}
