@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { test } from 'node:test'
+import type { SourceFile } from './fences.ts'
+import { importsOf, violations } from './fences.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const PASSED_OVER = new Set(['node_modules', 'build', '.git'])
+
+function sources(folder: string): SourceFile[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return PASSED_OVER.has(entry.name) ? [] : sources(path)
+    return entry.name.endsWith('.ts')
+      ? [{ path: relative(ROOT, path), text: readFileSync(path, 'utf8') }]
+      : []
+  })
+}
+
+test('every file keeps inside its fence', () => {
+  assert.deepEqual(violations(sources(ROOT)), [])
+})
+
+test('imports are found in all their forms, and not in comments or texts', () => {
+  const text = `
+    import { a } from './a.ts'
+    import type {
+      B,
+    } from '../b.ts'
+    import './c.ts'
+    export * from 'd'
+    export { e } from "e"
+    const f = await import('./f.ts')
+    // import { x } from 'x'
+    /* import 'y' */
+    const message = 'an import from far away'
+  `
+  assert.deepEqual(importsOf(text).sort(), ['../b.ts', './a.ts', './c.ts', './f.ts', 'd', 'e'])
+})
+
+const cases: readonly (readonly [file: SourceFile, violation: RegExp | undefined])[] = [
+  [{ path: 'control/model/a.ts', text: `import { b } from './b.ts'` }, undefined],
+  [{ path: 'control/layout/a.ts', text: `import type { B } from '../model/types.ts'` }, undefined],
+  [
+    { path: 'control/model/a.ts', text: `import { b } from '../layout/b.ts'` },
+    /may not import control\/layout\/b\.ts/,
+  ],
+  [
+    { path: 'control/model/a.ts', text: `import { readFileSync } from 'node:fs'` },
+    /is pure, and imports node:fs/,
+  ],
+  [{ path: 'control/layout/a.ts', text: `const now = Date.now()` }, /is pure, and uses Date\.now/],
+  [{ path: 'control/layout/a.ts', text: `// Date.now() would be wrong here` }, undefined],
+  [{ path: 'control/dataplane/bpf/a.ts', text: `import { b } from '../iptables/b.ts'` }, /may not import/],
+  [{ path: 'control/dataplane/choose.ts', text: `import { b } from './bpf/b.ts'` }, undefined],
+  [{ path: 'control/dataplane/bpf/a.ts', text: `import { openPinnedMap } from 'libbpf-ts'` }, undefined],
+  [
+    { path: 'control/source/files/a.ts', text: `import { openPinnedMap } from 'libbpf-ts'` },
+    /may not import libbpf-ts/,
+  ],
+  [{ path: 'control/sync/a.ts', text: `import { B } from '../dataplane/bpf/b.ts'` }, /may not import/],
+  [{ path: 'control/cli/a.ts', text: `import '../main.ts'` }, /imports control\/main\.ts, which nothing may/],
+  [{ path: 'control/main.ts', text: `import './dataplane/bpf/b.ts'` }, undefined],
+  [{ path: 'loader/src/a.ts', text: `import '../../control/layout/b.ts'` }, /may not import/],
+  [{ path: 'elsewhere/a.ts', text: '' }, /in no room/],
+  [{ path: 'control/node/a.ts', text: `let count = 0` }, /module-level `let`/],
+]
+
+test('each rule, on a file that keeps it or breaks it', () => {
+  for (const [file, violation] of cases) {
+    const found = violations([file])
+    if (violation === undefined) assert.deepEqual(found, [])
+    else assert.match(found.join('\n'), violation)
+    const exempt = { ...file, path: file.path.replace(/\.ts$/, '.test.ts') }
+    assert.deepEqual(violations([exempt]), [])
+  }
+})
+
+test('a package with one door is imported by one file', () => {
+  const door = { path: 'control/log.ts', text: `import pino from 'pino'` }
+  assert.deepEqual(violations([door]), [])
+  const second = { path: 'control/server/a.ts', text: `import type { Logger } from 'pino/types'` }
+  assert.match(
+    violations([door, second]).join(),
+    /pino: imported by control\/log\.ts and control\/server\/a\.ts/,
+  )
+})
