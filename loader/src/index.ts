@@ -27,6 +27,14 @@ export {
   openPinnedMap,
   possibleCpus,
 } from './map.ts'
+export { type NetlinkFamily, type NetlinkRequest, NetlinkSocket, openNetlink } from './netlink.ts'
+export {
+  encodeAttributes,
+  listAttributes,
+  NETLINK_FLAGS,
+  type NetlinkMessage,
+  parseAttributes,
+} from './netlink-message.ts'
 export { BpfObject, type ConstantValue, type LoadOptions, loadObject } from './object.ts'
 export { BpfProgram, openPinnedProgram, type TestRunOptions, type TestRunResult } from './program.ts'
 export { type GlobalSpec, type MapSpec, type ObjectSpec, type ProgramSpec, readSpec } from './spec.ts'
