@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { CommandResult, RunCommand } from './command.ts'
+import { createNetfilter, removeNetfilter } from './netfilter.ts'
+
+const MISSING: CommandResult = { code: undefined, stdout: '', stderr: 'spawn ENOENT' }
+const GOOD: CommandResult = { code: 0, stdout: '', stderr: '' }
+const ABSENT: CommandResult = { code: 1, stdout: '', stderr: 'no such rule' }
+
+/** Answers by the beginning of the command line, the longest that fits; anything else is not installed. */
+function scripted(answers: Readonly<Record<string, CommandResult>>): { run: RunCommand; calls: string[] } {
+  const calls: string[] = []
+  const run: RunCommand = async (argv) => {
+    const line = argv.join(' ')
+    calls.push(line)
+    const key = Object.keys(answers)
+      .filter((start) => line.startsWith(start))
+      .sort((a, b) => b.length - a.length)[0]
+    return (key === undefined ? undefined : answers[key]) ?? MISSING
+  }
+  return { run, calls }
+}
+
+function setUp(answers: Readonly<Record<string, CommandResult>>) {
+  const lines: string[] = []
+  const { run, calls } = scripted(answers)
+  const netfilter = createNetfilter({
+    marks: { masquerade: 1 << 14, accept: 1 << 13 },
+    nodePorts: { first: 30_000, last: 32_767 },
+    families: ['ipv4'],
+    report: { info: (text) => lines.push(`info ${text}`), warn: (text) => lines.push(`warn ${text}`) },
+    run,
+  })
+  return { netfilter, lines, calls }
+}
+
+test('without nft the problem is told once, with what it costs and what to do', async () => {
+  const { netfilter, lines } = setUp({})
+  await netfilter.ensure()
+  await netfilter.ensure()
+  assert.equal(lines.length, 1)
+  assert.match(
+    lines[0] ?? '',
+    /^warn cannot install the nft table inet sluice: `nft -f -` could not be run: .*install nftables/,
+  )
+})
+
+test('without iptables there is no FORWARD chain to pass', async () => {
+  const { netfilter, lines, calls } = setUp({ nft: GOOD })
+  await netfilter.ensure()
+  assert.deepEqual(lines, ['info installed nft table inet sluice'])
+  assert.deepEqual(calls, ['nft -j list table inet sluice', 'nft -f -', 'iptables --version'])
+})
+
+test('a lock that could not be had is no missing rule', async () => {
+  const { netfilter, lines, calls } = setUp({
+    nft: GOOD,
+    'iptables --version': { ...GOOD, stdout: 'iptables v1.8.9 (legacy)' },
+    'iptables -w 5 -C': { code: 4, stdout: '', stderr: 'Another app is currently holding the xtables lock.' },
+  })
+  await netfilter.ensure()
+  assert.equal(
+    calls.some((call) => call.startsWith('iptables-restore')),
+    false,
+  )
+  assert.match(lines[1] ?? '', /^warn cannot look at the FORWARD chain: .* exit code 4: Another app/)
+})
+
+test('the jump is not added a second time when only a rule of our chain is missing', async () => {
+  const inputs: string[] = []
+  const { run } = scripted({
+    nft: GOOD,
+    'iptables --version': { ...GOOD, stdout: 'iptables v1.8.9 (nf_tables)' },
+    'iptables -w 5 -C FORWARD': GOOD,
+    'iptables -w 5 -C SLUICE-FORWARD': ABSENT,
+    'iptables-restore': GOOD,
+  })
+  const netfilter = createNetfilter({
+    marks: { masquerade: 1 << 14, accept: 1 << 13 },
+    nodePorts: { first: 30_000, last: 32_767 },
+    families: ['ipv4'],
+    report: { info: () => undefined, warn: () => undefined },
+    run: (argv, input) => {
+      if (argv[0] === 'iptables-restore') inputs.push(input ?? '')
+      return run(argv, input)
+    },
+  })
+  await netfilter.ensure()
+  assert.equal(inputs.length, 1)
+  assert.equal(inputs[0]?.includes('-I FORWARD'), false)
+})
+
+test('where nothing of ours is, removing runs no command that changes anything', async () => {
+  const { run, calls } = scripted({ 'iptables-nft-save': GOOD, 'iptables-legacy-save': GOOD })
+  assert.deepEqual(await removeNetfilter(run), { removed: [] })
+  for (const call of calls)
+    assert.match(call, /^(nft list table inet sluice|ip6?tables(-nft|-legacy)?-save)$/)
+})
+
+test('what is ours and cannot be removed is an error that names the command', async () => {
+  const { run } = scripted({
+    'nft list': GOOD,
+    'nft delete': { code: 1, stdout: '', stderr: 'Operation not permitted' },
+  })
+  await assert.rejects(
+    removeNetfilter(run),
+    /`nft delete table inet sluice` ended with exit code 1: Operation not permitted/,
+  )
+})
