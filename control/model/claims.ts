@@ -1,0 +1,90 @@
+/**
+ * Who has which frontend. Two services that name one address, port and protocol (or one node port) cannot both have
+ * it, and kube-proxy lets chance decide. Here the older service has it (`creationTimestamp`, then `namespace/name`),
+ * the others do without that one frontend, and get it as soon as those before them are gone.
+ */
+
+import { equalValues } from './equal.ts'
+import type { ServiceKey } from './types.ts'
+
+/** A frontend as a key: `10.96.0.1 80/TCP`, `ipv4 node port 30080/TCP`. */
+export type FrontendKey = string
+
+/** What one service asks for. */
+export interface ServiceClaims {
+  /** Milliseconds since 1970; Infinity when the object does not say, so that a service of known age goes first. */
+  readonly createdAt: number
+  /** Each once. */
+  readonly frontends: readonly FrontendKey[]
+}
+
+/** The claims of all services, indexed both ways. Immutable: an update makes a new one. */
+export interface Claims {
+  readonly byService: ReadonlyMap<ServiceKey, ServiceClaims>
+  /** In order of right: the first one has the frontend. Never empty. */
+  readonly byFrontend: ReadonlyMap<FrontendKey, readonly ServiceKey[]>
+}
+
+/** No service claims anything. */
+export const noClaims: Claims = { byService: new Map(), byFrontend: new Map() }
+
+/**
+ * The claims after some services changed theirs; undefined in `changes` means that the service is gone.
+ * `touched` are the services, changed ones or not, that stand in line for a frontend whose line changed: they have won
+ * it, lost it, or lost it to someone else than before.
+ */
+export function updateClaims(
+  claims: Claims,
+  changes: ReadonlyMap<ServiceKey, ServiceClaims | undefined>,
+): { readonly claims: Claims; readonly touched: ReadonlySet<ServiceKey> } {
+  const differing = [...changes].filter(([key, wanted]) => !equalValues(claims.byService.get(key), wanted))
+  if (differing.length === 0) return { claims, touched: new Set() }
+  const byService = new Map(claims.byService)
+  const frontends = new Set<FrontendKey>()
+  for (const [key, wanted] of differing) {
+    for (const frontend of claims.byService.get(key)?.frontends ?? []) frontends.add(frontend)
+    for (const frontend of wanted?.frontends ?? []) frontends.add(frontend)
+    if (wanted === undefined) byService.delete(key)
+    else byService.set(key, wanted)
+  }
+  const byFrontend = new Map(claims.byFrontend)
+  const leaving = new Set(differing.map(([key]) => key))
+  const arriving = arrivals(differing)
+  const touched = new Set<ServiceKey>()
+  for (const frontend of frontends) {
+    const before = claims.byFrontend.get(frontend) ?? []
+    const after = [...before.filter((key) => !leaving.has(key)), ...(arriving.get(frontend) ?? [])]
+    if (after.length > 1) after.sort((a, b) => compareRight(byService, a, b))
+    if (after.length === 0) byFrontend.delete(frontend)
+    else byFrontend.set(frontend, after)
+    if (before.length > 1 || after.length > 1) for (const key of [...before, ...after]) touched.add(key)
+  }
+  return { claims: { byService, byFrontend }, touched }
+}
+
+/** Frontend → the changed services that now ask for it. */
+function arrivals(
+  changes: readonly (readonly [ServiceKey, ServiceClaims | undefined])[],
+): ReadonlyMap<FrontendKey, readonly ServiceKey[]> {
+  const byFrontend = new Map<FrontendKey, ServiceKey[]>()
+  for (const [key, wanted] of changes) {
+    for (const frontend of wanted?.frontends ?? []) {
+      const line = byFrontend.get(frontend)
+      if (line === undefined) byFrontend.set(frontend, [key])
+      else line.push(key)
+    }
+  }
+  return byFrontend
+}
+
+/** Negative when `a` goes before `b`. Keys differ, so this never says that two are equal. */
+function compareRight(
+  byService: ReadonlyMap<ServiceKey, ServiceClaims>,
+  a: ServiceKey,
+  b: ServiceKey,
+): number {
+  const ageA = byService.get(a)?.createdAt ?? Number.POSITIVE_INFINITY
+  const ageB = byService.get(b)?.createdAt ?? Number.POSITIVE_INFINITY
+  if (ageA !== ageB) return ageA < ageB ? -1 : 1
+  return a < b ? -1 : 1
+}

@@ -1,0 +1,246 @@
+/** From what the sources know to what the kernel should do: all of it, or only what a change concerns. */
+
+import { cidrContains, parseCidr } from './address.ts'
+import { type Claims, noClaims, updateClaims } from './claims.ts'
+import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
+import { equalValues } from './equal.ts'
+import { readService, type WantedPort, type WantedService } from './service.ts'
+import type {
+  Choice,
+  ClientClass,
+  ClusterSnapshot,
+  DesiredState,
+  Frontend,
+  FrontendKind,
+  Node,
+  NodeFacts,
+  Problem,
+  ServiceKey,
+  ServicePort,
+} from './types.ts'
+
+/** A desired state and what the next one is computed from. Immutable. */
+export interface Model {
+  readonly desired: DesiredState
+  /** All that could not be used, in the order of the services' keys. */
+  readonly problems: readonly Problem[]
+  /** The services whose ports are not those of the model before, those that are gone included. */
+  readonly changed: ReadonlySet<ServiceKey>
+  /** Which service has which frontend: what makes one service's change another one's too. */
+  readonly claims: Claims
+  /** Only services that have some. */
+  readonly problemsByService: ReadonlyMap<ServiceKey, readonly Problem[]>
+}
+
+/** The model of a cluster without services: where an incremental computation begins. */
+export const emptyModel: Model = {
+  desired: { services: new Map() },
+  problems: [],
+  changed: new Set(),
+  claims: noClaims,
+  problemsByService: new Map(),
+}
+
+/** Label of a Node that names its zone. */
+const ZONE_LABEL = 'topology.kubernetes.io/zone'
+
+/** What the model must know of this node. `node` is its object, undefined while the source has none. */
+export function nodeFacts(name: string, node: Node | undefined, addresses: readonly string[]): NodeFacts {
+  return { name, zone: node?.labels[ZONE_LABEL] ?? '', addresses }
+}
+
+/** The meaning of the whole cluster for one node. Everything in `changed` is new. */
+export function desiredState(cluster: ClusterSnapshot, node: NodeFacts): Model {
+  return updateDesired(emptyModel, cluster, node, new Set(cluster.services.keys()))
+}
+
+/**
+ * The same result as `desiredState`, from an earlier one: only the services in `changed` are computed, and those that
+ * stand in line with them for a frontend. `changed` must name every service that has come, gone or changed, itself or
+ * in its slices, since `previous`; after a change of `node`, all services of `previous` and of `cluster`.
+ * A service that comes out as it was keeps the identity of its list, and an unchanged port that of its object.
+ */
+export function updateDesired(
+  previous: Model,
+  cluster: ClusterSnapshot,
+  node: NodeFacts,
+  changed: ReadonlySet<ServiceKey>,
+): Model {
+  const read = new Map<ServiceKey, WantedService | undefined>()
+  for (const key of changed) read.set(key, readOne(cluster, key))
+  const { claims, touched } = updateClaims(previous.claims, new Map(Array.from(read, claimsOfService)))
+  for (const key of touched) if (!read.has(key)) read.set(key, readOne(cluster, key))
+
+  const services = new Map<ServiceKey, readonly ServicePort[] | undefined>()
+  const problems = new Map<ServiceKey, readonly Problem[] | undefined>()
+  for (const [key, wanted] of read) {
+    const computed = computeService(cluster, node, claims, key, wanted)
+    const before = previous.desired.services.get(key)
+    const ports = keepIdentity(before, computed.ports)
+    if (ports !== before) services.set(key, ports)
+    const problemsNow = computed.problems.length > 0 ? computed.problems : undefined
+    if (!equalValues(problemsNow, previous.problemsByService.get(key))) problems.set(key, problemsNow)
+  }
+  const problemsByService = withChanges(previous.problemsByService, problems)
+  return {
+    desired:
+      services.size === 0 ? previous.desired : { services: withChanges(previous.desired.services, services) },
+    problems: problems.size === 0 ? previous.problems : inKeyOrder(problemsByService),
+    changed: new Set(services.keys()),
+    claims,
+    problemsByService,
+  }
+}
+
+/** The map with some entries set, or removed where the change is undefined. The same map if there is no change. */
+function withChanges<V>(
+  map: ReadonlyMap<ServiceKey, V>,
+  changes: ReadonlyMap<ServiceKey, V | undefined>,
+): ReadonlyMap<ServiceKey, V> {
+  if (changes.size === 0) return map
+  const result = new Map(map)
+  for (const [key, value] of changes) {
+    if (value === undefined) result.delete(key)
+    else result.set(key, value)
+  }
+  return result
+}
+
+function readOne(cluster: ClusterSnapshot, key: ServiceKey): WantedService | undefined {
+  const service = cluster.services.get(key)
+  return service && readService(service)
+}
+
+function claimsOfService([key, wanted]: readonly [ServiceKey, WantedService | undefined]) {
+  const frontends = wanted?.ports.flatMap((port) => port.claims.map((claim) => claim.key)) ?? []
+  return [key, wanted && { createdAt: wanted.createdAt, frontends }] as const
+}
+
+function inKeyOrder(problemsByService: ReadonlyMap<ServiceKey, readonly Problem[]>): readonly Problem[] {
+  return [...problemsByService].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, problems]) => problems)
+}
+
+/** A service without ports is no service to a dataplane: undefined. */
+function keepIdentity(
+  before: readonly ServicePort[] | undefined,
+  after: readonly ServicePort[],
+): readonly ServicePort[] | undefined {
+  if (after.length === 0) return undefined
+  if (before === undefined) return after
+  const kept = after.map((port, i) => {
+    const old = before[i]
+    return old !== undefined && equalValues(old, port) ? old : port
+  })
+  return kept.length === before.length && kept.every((port, i) => port === before[i]) ? before : kept
+}
+
+function computeService(
+  cluster: ClusterSnapshot,
+  node: NodeFacts,
+  claims: Claims,
+  key: ServiceKey,
+  wanted: WantedService | undefined,
+): { readonly ports: readonly ServicePort[]; readonly problems: readonly Problem[] } {
+  const service = cluster.services.get(key)
+  if (service === undefined || wanted === undefined) return { ports: [], problems: [] }
+  const { namespace, name } = service
+  const problems = [...wanted.problems]
+  const families = new Set(wanted.ports.map(({ family }) => family))
+  const candidates = mergeSlices(cluster.slices.get(key) ?? [], families, node.name, problems)
+  const ports = wanted.ports.map((port) => ({
+    namespace,
+    name,
+    ...computePort(
+      wanted,
+      port,
+      candidates,
+      node,
+      grantedFrontends(key, port, claims, problems, `Service ${key}`),
+    ),
+  }))
+  return { ports, problems }
+}
+
+/** The frontends that this service really has: no other one stands before it in line. */
+function grantedFrontends(
+  key: ServiceKey,
+  port: WantedPort,
+  claims: Claims,
+  problems: Problem[],
+  object: string,
+): readonly Frontend[] {
+  return port.claims.flatMap((claim) => {
+    const owner = claims.byFrontend.get(claim.key)?.[0]
+    if (owner === key) return [claim.frontend]
+    const message = `${claim.key} belongs to Service ${owner}, which comes before by age and name; it is left out here`
+    problems.push({ object, field: claim.field, message })
+    return []
+  })
+}
+
+function computePort(
+  service: WantedService,
+  port: WantedPort,
+  candidates: CandidatesByPort,
+  node: NodeFacts,
+  frontends: readonly Frontend[],
+): Omit<ServicePort, 'namespace' | 'name'> {
+  const externalLocal = service.externalLocal && port.externallyAccessible
+  const endpoints = candidates.get(portKey(port.family, port.protocol, port.portName)) ?? []
+  const { anyUsable, ...lists } = selectEndpoints(endpoints, node, service.internalLocal || externalLocal)
+  return {
+    portName: port.portName,
+    protocol: port.protocol,
+    family: port.family,
+    clusterIP: port.clusterIP,
+    frontends,
+    ...lists,
+    choices: choicesFor(service.internalLocal, externalLocal, anyUsable),
+    affinitySeconds: service.affinitySeconds,
+    sourceRanges: withOwnAddresses(port, node),
+    scheduler: service.scheduler,
+  }
+}
+
+/**
+ * Where this node itself is among the allowed sources, so are the service's load-balancer addresses: a connection from
+ * the node to such an address, when that is bound to an interface of the node, has it as its source too.
+ */
+function withOwnAddresses(port: WantedPort, node: NodeFacts): readonly string[] | undefined {
+  const ranges = port.sourceRanges
+  if (ranges === undefined) return undefined
+  const allowsNode = ranges.some((range) => {
+    const cidr = parseCidr(range)
+    return cidr !== undefined && node.addresses.some((address) => cidrContains(cidr, address))
+  })
+  if (!allowsNode) return ranges
+  const length = port.family === 'ipv4' ? 32 : 128
+  const own = port.claims.flatMap(({ frontend }) =>
+    frontend.kind === 'LoadBalancer' ? [`${frontend.address}/${length}`] : [],
+  )
+  return [...ranges, ...own.filter((range) => !ranges.includes(range))]
+}
+
+type Choices = Readonly<Record<FrontendKind, Readonly<Record<ClientClass, Choice>>>>
+
+const CLUSTER: Choice = { list: 'cluster', whenEmpty: 'reject' }
+const LOCAL_OR_REJECT: Choice = { list: 'local', whenEmpty: 'reject' }
+const LOCAL_OR_DROP: Choice = { list: 'local', whenEmpty: 'drop' }
+const CLUSTER_FOR_ALL = { internal: CLUSTER, external: CLUSTER }
+
+/**
+ * Which list whom. A ClusterIP follows `internalTrafficPolicy` for every client. The other kinds follow
+ * `externalTrafficPolicy` for external clients and give internal ones the whole cluster, whatever the policy.
+ * An empty `cluster` list means that no endpoint is usable anywhere: reject. So does an empty `local` list then; but
+ * if there are endpoints elsewhere, the policy keeps the client from them: drop, so that it tries another node.
+ */
+function choicesFor(internalLocal: boolean, externalLocal: boolean, anyUsable: boolean): Choices {
+  const local = anyUsable ? LOCAL_OR_DROP : LOCAL_OR_REJECT
+  const others = externalLocal ? { internal: CLUSTER, external: local } : CLUSTER_FOR_ALL
+  return {
+    ClusterIP: internalLocal ? { internal: local, external: local } : CLUSTER_FOR_ALL,
+    NodePort: others,
+    LoadBalancer: others,
+    ExternalIP: others,
+  }
+}
