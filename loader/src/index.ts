@@ -1,5 +1,18 @@
 /** libbpf for TypeScript; see the README beside this folder. */
+export {
+  type Btf,
+  type BtfComposite,
+  type BtfEnum,
+  type BtfInt,
+  type BtfMember,
+  type BtfSection,
+  type BtfType,
+  btfType,
+  parseBtf,
+  resolveType,
+} from './btf.ts'
 export { type Codec, u32, u64 } from './codec.ts'
+export { type ElfFile, type ElfSection, type ElfSymbol, parseElf } from './elf.ts'
 export {
   BatchError,
   BpfError,
