@@ -399,8 +399,8 @@ struct service_stats {
  * the node's, a backend's? Set before an entry appears, cleared by rebuilding.
  */
 struct filter {
-	__u64 frontends[FILTER_WORDS];
-	__u64 backends[FILTER_WORDS];
+	__u64 frontend_bits[FILTER_WORDS];
+	__u64 backend_bits[FILTER_WORDS];
 };
 
 struct datapath_state {

@@ -9,6 +9,7 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
+#include "compare.h"
 #include "layout.h"
 
 #define CONCAT_(a, b) a##b
@@ -32,7 +33,7 @@
 #define sockets CONCAT(sockets, FAMILY)
 #define socket_peers CONCAT(socket_peers, FAMILY)
 #define programs CONCAT(programs, FAMILY)
-#define scratch_flows CONCAT(scratch, FAMILY)
+#define scratch_area CONCAT(scratch, FAMILY)
 
 #define MAP(name, map_type, entries, allocation, key_type, value_type) \
 	struct {                                                       \
@@ -72,14 +73,6 @@ MAP(devices, BPF_MAP_TYPE_HASH, 1 << 14, ON_DEMAND, __u32, struct device);
 MAP(service_stats, BPF_MAP_TYPE_PERCPU_ARRAY, 1 << 16, PREALLOC, __u32, struct service_stats);
 MAP(drop_stats, BPF_MAP_TYPE_PERCPU_ARRAY, DROP_REASON_COUNT, PREALLOC, __u32, __u64);
 
-struct scratch {
-	struct flow request;
-	struct flow reply;
-};
-
-/* Programs run with bottom halves off: one CPU's scratch has one user. */
-MAP(scratch_flows, BPF_MAP_TYPE_PERCPU_ARRAY, 1, PREALLOC, __u32, struct scratch);
-
 struct filter filter SEC(".data.filter") = {};
 struct datapath_state state SEC(".data.state") = {};
 
@@ -94,6 +87,7 @@ const volatile __u16 node_port_last = 32767;
 const volatile __u16 source_port_first = 61000;
 const volatile __u16 source_port_last = 65535;
 const volatile __u32 tcp_established_seconds = 86400;
+const volatile __u32 tcp_half_closed_seconds = 3600;
 const volatile __u32 tcp_closing_seconds = 30;
 const volatile __u32 udp_unreplied_seconds = 30;
 const volatile __u32 udp_replied_seconds = 180;

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The address filter: two loads that spare every packet of no service the
+ * look-ups. It may say yes too often, never no wrongly. The control plane
+ * computes the same hash (control/layout), a test compares the two.
+ */
+#ifndef SLUICE_FILTER_H
+#define SLUICE_FILTER_H
+
+#include <stdbool.h>
+#include "maps.h"
+
+static __always_inline __u32 address_hash(const addr_t *address)
+{
+#if FAMILY == 4
+	__u32 mixed = *address;
+#else
+	__u32 mixed = address->words[0] * 0x9E3779B1u + address->words[1] * 0x85EBCA77u +
+		      address->words[2] * 0xC2B2AE3Du + address->words[3] * 0x27D4EB2Fu;
+
+	mixed ^= mixed >> 15;
+#endif
+	return mixed * 0x9E3779B1u >> (32 - LAYOUT_FILTER_BITS);
+}
+
+static __always_inline bool may_be_frontend(const addr_t *address)
+{
+	__u32 hash = address_hash(address);
+
+	return filter.frontend_bits[hash >> 6] >> (hash & 63) & 1;
+}
+
+static __always_inline bool may_be_backend(const addr_t *address)
+{
+	__u32 hash = address_hash(address);
+
+	return filter.backend_bits[hash >> 6] >> (hash & 63) & 1;
+}
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Flows: how one is found, made, confirmed and ended.
+ *
+ * A flow has two sides, each an entry of its own. The request's is keyed by the
+ * client's tuple at ingress, the reply's by the backend's at egress (a hairpin's
+ * at ingress too). A new flow is two entries of `embryonic`, an LRU hash that
+ * any flood of SYNs may turn over; when the client has proved that it receives
+ * what we send, both move to `flows`, which forgets nothing by itself.
+ *
+ * - A backend answers every spoofed SYN, so its answer proves nothing. The
+ *   client's ACK of exactly the SYN-ACK's sequence number does. UDP has no such
+ *   proof: a datagram of the client a second after its first, with an answer
+ *   seen, or three seconds after without.
+ * - The reply's key is inserted first, and never over a living one: two flows
+ *   of one client through two frontends may want the same backend, and only
+ *   another backend or another source port tells the answers apart.
+ */
+#ifndef SLUICE_FLOW_H
+#define SLUICE_FLOW_H
+
+#include "packet.h"
+#include "service.h"
+
+#define BACKEND_TRIES 4
+#define SOURCE_PORT_TRIES 16
+#define EMBRYONIC_STALE_MS 30000
+#define UDP_CONFIRM_MS 1000
+#define UDP_CONFIRM_ONE_WAY_MS 3000
+#define FULL_MS 1000
+
+static __always_inline struct flow_key flow_key_of(const struct packet *packet, __u8 direction)
+{
+	struct flow_key key = {
+		.tuple = packet->tuple,
+		.protocol = packet->protocol,
+		.direction = direction,
+	};
+
+	return key;
+}
+
+static __always_inline struct tuple reversed(const struct tuple *tuple)
+{
+	struct tuple other = {
+		.source = tuple->destination,
+		.destination = tuple->source,
+		.source_port = tuple->destination_port,
+		.destination_port = tuple->source_port,
+	};
+
+	return other;
+}
+
+static __always_inline bool same_tuple(const struct tuple *one, const struct tuple *other)
+{
+	return SAME(one, other);
+}
+
+/* The key of a flow's other side. */
+static __always_inline struct flow_key twin_key(const struct flow *flow)
+{
+	struct flow_key key = {
+		.tuple = reversed(&flow->to),
+		.protocol = flow->key.protocol,
+		.direction = flow->flags & FLOW_FLAG_HAIRPIN ? FLOW_DIRECTION_INGRESS :
+			     flow->flags & FLOW_FLAG_REQUEST ? FLOW_DIRECTION_EGRESS :
+							       FLOW_DIRECTION_INGRESS,
+	};
+
+	return key;
+}
+
+/* Elements are recycled under a reader: whatever was read counts only if this holds after. */
+static __always_inline bool is_flow(const struct flow *flow, const struct flow_key *key)
+{
+	barrier();
+	return SAME(&flow->key, key);
+}
+
+static __always_inline struct flow *find_flow(void *map, const struct flow_key *key)
+{
+	struct flow *flow = bpf_map_lookup_elem(map, key);
+
+	return flow && is_flow(flow, key) ? flow : NULL;
+}
+
+/* An entry of `embryonic` whose flow is confirmed elsewhere, or that nobody answered for long. */
+static __always_inline bool is_stale(const struct flow *unconfirmed)
+{
+	return unconfirmed->flags & FLOW_FLAG_PROMOTED || clock_ms() - unconfirmed->created > EMBRYONIC_STALE_MS;
+}
+
+/*
+ * Does another living flow own this reply key? What is left of the same
+ * client's earlier attempt at the same frontend does not count.
+ */
+static __always_inline bool is_reply_taken(const struct flow_key *reply, const struct tuple *request)
+{
+	struct flow *flow = find_flow(&flows, reply);
+	struct tuple mine = reversed(request);
+
+	if (flow)
+		return !same_tuple(&flow->to, &mine);
+	flow = find_flow(&embryonic, reply);
+	return flow && !is_stale(flow) && !same_tuple(&flow->to, &mine);
+}
+
+/* Ends both sides of a flow, confirmed or not. */
+static __always_inline void forget_flow(const struct flow *flow, const struct flow_key *key)
+{
+	struct flow_key twin = twin_key(flow);
+
+	if (!is_flow(flow, key))
+		return;
+	bpf_map_delete_elem(&flows, key);
+	bpf_map_delete_elem(&flows, &twin);
+	bpf_map_delete_elem(&embryonic, key);
+	bpf_map_delete_elem(&embryonic, &twin);
+}
+
+/* Derives the reply's side of a new flow from the request's. */
+static __always_inline void mirror_flow(struct flow *reply, const struct flow *request)
+{
+	*reply = *request;
+	reply->key = twin_key(request);
+	reply->to = reversed(&request->key.tuple);
+	reply->flags = request->flags & ~FLOW_FLAG_REQUEST;
+}
+
+/*
+ * Puts a new flow into `embryonic`, reply first. False when another flow took
+ * the reply's key in the meantime.
+ */
+static __always_inline bool insert_embryonic(struct scratch *scratch)
+{
+	struct flow *request = &scratch->request, *reply = &scratch->reply;
+	struct flow *known;
+	__u64 mode = BPF_NOEXIST;
+
+	mirror_flow(reply, request);
+	known = find_flow(&embryonic, &reply->key);
+	if (known)
+		mode = BPF_ANY; /* is_reply_taken() said that it is stale, or our own */
+	if (bpf_map_update_elem(&embryonic, &reply->key, reply, mode))
+		return false;
+	return !bpf_map_update_elem(&embryonic, &request->key, request, BPF_ANY);
+}
+
+/*
+ * Finds a source port with which the reply's key is free; the tuple is changed in
+ * place. 1: found. (Global, as some others are: the verifier walks it once.)
+ */
+__noinline int find_source_port(struct flow *request)
+{
+	__u32 count = source_port_last - source_port_first + 1;
+	struct flow_key reply;
+
+	if (!request)
+		return 0;
+
+	for (int i = 0; i < SOURCE_PORT_TRIES; i++) {
+		request->to.source_port = bpf_htons(source_port_first + bpf_get_prandom_u32() % count);
+		reply = twin_key(request);
+		if (!is_reply_taken(&reply, &request->key.tuple))
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline void promote_entry(struct flow *flow, __u8 state)
+{
+	flow->state = state;
+	flow->last_seen = sweep_clock();
+	flow->flags = (flow->flags | FLOW_FLAG_CONFIRMED) & ~FLOW_FLAG_PROMOTED;
+}
+
+/*
+ * Moves a confirmed flow into `flows`. The entries in `embryonic` stay, marked:
+ * a packet that missed in `flows` just before must not take the flow for a new
+ * one. 0 when the table is full (new connections are then refused for a
+ * while, before they exist) or the reply's key is another flow's by now; the
+ * flow lives on in `embryonic`, and the next packet tries again.
+ */
+__noinline int promote(struct flow *unconfirmed)
+{
+	struct scratch *scratch = get_scratch();
+	struct flow *taken, *twin;
+	long error;
+
+	if (!scratch || !unconfirmed)
+		return 0;
+	scratch->request = *unconfirmed;
+	promote_entry(&scratch->request, FLOW_STATE_ESTABLISHED);
+	mirror_flow(&scratch->reply, &scratch->request);
+	if (unconfirmed->state != FLOW_STATE_REPLIED)
+		scratch->reply.state = FLOW_STATE_NEW;
+	error = bpf_map_update_elem(&flows, &scratch->reply.key, &scratch->reply, BPF_NOEXIST);
+	if (error) {
+		taken = find_flow(&flows, &scratch->reply.key);
+		if (!taken) {
+			state.full_at = clock_ms() | 1;
+			count_drop(DROP_REASON_FLOWS_FULL);
+			return 0;
+		}
+		if (!same_tuple(&taken->to, &scratch->reply.to)) {
+			count_drop(DROP_REASON_COLLISION);
+			return 0;
+		}
+	}
+	if (bpf_map_update_elem(&flows, &scratch->request.key, &scratch->request, BPF_ANY)) {
+		bpf_map_delete_elem(&flows, &scratch->reply.key);
+		state.full_at = clock_ms() | 1;
+		count_drop(DROP_REASON_FLOWS_FULL);
+		return 0;
+	}
+	unconfirmed->flags |= FLOW_FLAG_PROMOTED;
+	twin = find_flow(&embryonic, &scratch->reply.key);
+	if (twin)
+		twin->flags |= FLOW_FLAG_PROMOTED;
+	return 1;
+}
+
+/* Are new flows refused because the last ones found no room? */
+static __always_inline bool flows_full(void)
+{
+	return state.full_at && clock_ms() - state.full_at < FULL_MS;
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Room for what is too large for the 512 bytes of stack that a chain of calls shares. */
+#ifndef SLUICE_SCRATCH_H
+#define SLUICE_SCRATCH_H
+
+#include "maps.h"
+
+/* Who asks, and for what. */
+struct request {
+	__u32 service;
+	__u32 list;	    /* list id */
+	__u8 list_kind;
+	__u8 when_empty;
+	__u16 zero;
+	__u32 affinity_seconds;
+	__u64 netns_cookie; /* affinity's client, for a socket */
+	addr_t client;	    /* affinity's client, for a packet */
+};
+
+struct scratch {
+	struct flow request; /* the side in the making, of a new flow or a promoted one */
+	struct flow reply;
+	struct request asked;
+	struct backend backend;
+	struct bpf_fib_lookup fib;
+};
+
+/* Programs on packets run with bottom halves off: one CPU's scratch has one user. */
+MAP(scratch_area, BPF_MAP_TYPE_PERCPU_ARRAY, 1, PREALLOC, __u32, struct scratch);
+
+static __always_inline struct scratch *get_scratch(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&scratch_area, &zero);
+}
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* From a destination to a frontend, from a frontend to a backend. */
+#ifndef SLUICE_SERVICE_H
+#define SLUICE_SERVICE_H
+
+#include <stdbool.h>
+#include <bpf/bpf_endian.h>
+#include "scratch.h"
+#include "stats.h"
+
+/* Copies `found` out, then makes sure that it still was what was looked for. */
+static __always_inline bool copy_frontend(struct frontend *frontend, const struct frontend *found,
+					  const struct frontend_key *key)
+{
+	if (!found)
+		return false;
+	*frontend = *(const volatile struct frontend *)found;
+	barrier();
+	return SAME(&found->key, key);
+}
+
+/*
+ * The frontend at an address: an exact one first, a node port where the address
+ * is the node's. `sockets`: loopback addresses count as well.
+ */
+static __always_inline bool find_frontend(struct frontend *frontend, addr_t address, __be16 port,
+					  __u8 protocol, bool sockets_too)
+{
+	struct frontend_key key = { .address = address, .port = port, .protocol = protocol };
+	struct address_key node_key = { .address = address };
+	struct nodeport_key node_port = { .port = port, .protocol = protocol };
+	struct node_address *node;
+
+	if (copy_frontend(frontend, bpf_map_lookup_elem(&frontends, &key), &key))
+		return true;
+	node = bpf_map_lookup_elem(&node_addresses, &node_key);
+	if (!node || !(node->flags & NODE_ADDRESS_FLAG_NODE_PORT))
+		return false;
+	if (node->flags & NODE_ADDRESS_FLAG_LOOPBACK && !sockets_too)
+		return false;
+	__builtin_memset(&key.address, 0, sizeof(key.address));
+	return copy_frontend(frontend, bpf_map_lookup_elem(&nodeports, &node_port), &key);
+}
+
+/* Copies a backend out if it is still the one of `generation`, or any: 0. */
+static __always_inline bool get_backend(struct backend *backend, __u32 id, __u32 generation)
+{
+	struct backend *found = bpf_map_lookup_elem(&backends, &id);
+
+	if (!found)
+		return false;
+	*backend = *(const volatile struct backend *)found;
+	barrier();
+	return !generation || found->generation == generation;
+}
+
+/* May what was balanced onto it go on? Draining backends keep what they have. */
+static __always_inline bool backend_serves(__u32 id, __u32 generation)
+{
+	struct backend *backend = bpf_map_lookup_elem(&backends, &id);
+
+	return backend && backend->generation == generation &&
+	       (backend->state == BACKEND_STATE_ACTIVE || backend->state == BACKEND_STATE_DRAINING);
+}
+
+/* The rules of the frontend's kind for this class of clients. */
+static __always_inline bool fill_request(struct request *request, const struct frontend *frontend,
+					 __u32 client_class)
+{
+	__u32 rule = frontend->kind * CLIENT_CLASS_COUNT + client_class;
+	__u32 id = frontend->service;
+	struct service *service = bpf_map_lookup_elem(&services, &id);
+
+	if (!service || rule >= sizeof(service->list))
+		return false;
+	request->service = id;
+	request->list_kind = service->list[rule];
+	request->when_empty = service->when_empty[rule];
+	request->list = id * LIST_KIND_COUNT + request->list_kind;
+	request->affinity_seconds = service->affinity_seconds;
+	return true;
+}
+
+static __always_inline struct affinity_key affinity_key(const struct request *request)
+{
+	struct affinity_key key = {
+		.netns_cookie = request->netns_cookie,
+		.address = request->client,
+		.service = request->service,
+	};
+
+	return key;
+}
+
+/* The backend this client stays with, if it is still in the list in use. */
+static __always_inline __u32 affine_backend(const struct request *request, struct backend *backend)
+{
+	struct affinity_key key = affinity_key(request);
+	struct affinity *found = bpf_map_lookup_elem(&affinities, &key);
+	__u32 id, generation, last_use;
+
+	if (!found)
+		return 0;
+	id = found->backend;
+	generation = found->generation;
+	last_use = found->last_use;
+	barrier();
+	if (!SAME(&found->key, &key))
+		return 0;
+	if (clock_seconds() - last_use > request->affinity_seconds)
+		return 0;
+	if (!get_backend(backend, id, generation) || backend->state != BACKEND_STATE_ACTIVE ||
+	    backend->service != request->service || !(backend->flags & (1 << request->list_kind)))
+		return 0;
+	return id;
+}
+
+/* Every new connection renews the stay; packets of a connection do not. */
+static __always_inline void keep_affinity(const struct request *request, __u32 id, __u32 generation)
+{
+	struct affinity_key key = affinity_key(request);
+	struct affinity affinity = {
+		.key = key,
+		.backend = id,
+		.generation = generation,
+		.last_use = clock_seconds(),
+	};
+
+	bpf_map_update_elem(&affinities, &key, &affinity, BPF_ANY);
+}
+
+/*
+ * The next backend of the list by the scheduler. Returns its id; 0 when the
+ * list is empty. `count` gets the length of the list.
+ */
+static __always_inline __u32 next_backend(const struct request *request, struct backend *backend, __u32 *count)
+{
+	__u32 list = request->list, slot, *id;
+	__u64 *word = bpf_map_lookup_elem(&lists, &list);
+	__u64 *cursor, first_and_count;
+
+	*count = 0;
+	if (!word)
+		return 0;
+	first_and_count = *(volatile __u64 *)word;
+	*count = first_and_count >> 32;
+	if (!*count)
+		return 0;
+	cursor = bpf_map_lookup_elem(&cursors, &list);
+	if (!cursor)
+		return 0;
+	slot = (__u32)first_and_count + __sync_fetch_and_add(cursor, 1) % *count;
+	id = bpf_map_lookup_elem(&backend_slots, &slot);
+	if (!id || !get_backend(backend, *id, 0))
+		return 0;
+	return *id;
+}
+
+/*
+ * Is the address of a class of clients allowed to use the service? Only
+ * frontends of load balancers look at source ranges.
+ */
+static __always_inline bool source_allowed(__u32 service, addr_t client)
+{
+	struct source_range_key key = {
+		.prefix_length = 32 + 8 * sizeof(addr_t),
+		.service = bpf_htonl(service),
+		.address = client,
+	};
+	__u32 *allowed = bpf_map_lookup_elem(&source_ranges, &key);
+
+	return allowed && *allowed;
+}
+
+#endif

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Ingress: the destination of a request, frontend -> backend, before the host's
+ * netfilter.
+ *
+ * Functions that decide take plain data, fill a struct step, and return a
+ * verdict; one place writes into the packet. The large ones are global: the
+ * verifier walks them once, not once a caller.
+ */
+#ifndef SLUICE_INGRESS_H
+#define SLUICE_INGRESS_H
+
+#include "include/filter.h"
+#include "include/flow.h"
+#include "include/reject.h"
+
+/* What becomes of a packet: the tuple it gets, and enum flow_flag. */
+struct step {
+	struct tuple to;
+	__u32 flags;
+};
+
+/* Copies a step out of the flow; false when the element was recycled under us. */
+static __always_inline bool copy_step(struct step *step, const struct flow *flow, const struct flow_key *key)
+{
+	step->to = *(const volatile struct tuple *)&flow->to;
+	step->flags = *(const volatile __u8 *)&flow->flags;
+	return is_flow(flow, key);
+}
+
+/* Makes the step real. */
+static __always_inline int take_step(struct __sk_buff *skb, const struct packet *packet,
+				     const struct headers *headers, const struct step *step)
+{
+	if (!rewrite(skb, packet, headers, &step->to)) {
+		count_drop(DROP_REASON_REWRITE_FAILED);
+		return VERDICT_DROP;
+	}
+	if (step->flags & FLOW_FLAG_EXTERNAL)
+		skb->mark |= step->flags & FLOW_FLAG_MASQUERADE ? mark_accept | mark_masquerade : mark_accept;
+	if (step->flags & FLOW_FLAG_HAIRPIN)
+		return send_back(skb);
+	if (step->flags & FLOW_FLAG_SAME_BRIDGE)
+		address_to_neighbour(skb, packet->tuple.source, step->to.destination);
+	return VERDICT_NEXT;
+}
+
+/* Notes what a packet says of its own side. Written only when it changes: the line stays shared. */
+static __always_inline void touch(struct flow *flow, const struct packet *packet)
+{
+	__u32 now = sweep_clock();
+
+	if (flow->last_seen != now)
+		flow->last_seen = now;
+	if (flow->state == FLOW_STATE_NEW)
+		flow->state = FLOW_STATE_ESTABLISHED; /* a reply's side: the first answer */
+	if (packet->tcp_flags & (TCP_FIN | TCP_RST)) {
+		flow->state = FLOW_STATE_CLOSING;
+		if (packet->tcp_flags & TCP_RST)
+			flow->reset = 1;
+	}
+}
+
+static __always_inline bool serves(const struct flow *flow)
+{
+	return flow->flags & FLOW_FLAG_DIRECT || backend_serves(flow->backend, flow->generation);
+}
+
+/* May a SYN, or a datagram, that meets its own confirmed flow go the same way? */
+static __always_inline bool may_go_on(const struct flow *flow, const struct packet *packet)
+{
+	struct flow_key key;
+	struct flow *twin;
+
+	if (!serves(flow))
+		return false;
+	if (packet->protocol != IPPROTO_TCP)
+		return true;
+	if (flow->state == FLOW_STATE_CLOSING)
+		return false;
+	key = twin_key(flow);
+	twin = find_flow(&flows, &key);
+	return twin && twin->state != FLOW_STATE_CLOSING;
+}
+
+/* Does a backend on another node, or one whose answers take another way, see the node's address? */
+static __always_inline bool needs_masquerade(struct __sk_buff *skb, const struct request *request,
+					     const struct device *device, const struct backend *backend)
+{
+	if (!(backend->flags & BACKEND_FLAG_ON_NODE))
+		return true;
+	if (request->list_kind == LIST_KIND_LOCAL)
+		return false; /* externalTrafficPolicy: Local promises the client's address */
+	return !preserve_client || !replies_return(skb, device, backend->address, request->client);
+}
+
+/* The step to this backend for the request's client. */
+static __always_inline void aim_flow(struct __sk_buff *skb, struct flow *flow, const struct request *request,
+				     const struct device *device, const struct backend *backend,
+				     addr_t hairpin_source)
+{
+	flow->flags = FLOW_FLAG_REQUEST;
+	flow->to = flow->key.tuple;
+	flow->to.destination = backend->address;
+	flow->to.destination_port = backend->port;
+	if (device->class == DEVICE_CLASS_EXTERNAL) {
+		flow->flags |= FLOW_FLAG_EXTERNAL;
+		if (needs_masquerade(skb, request, device, backend))
+			flow->flags |= FLOW_FLAG_MASQUERADE;
+	} else if (SAME(&backend->address, &request->client)) {
+		flow->flags |= FLOW_FLAG_HAIRPIN;
+		flow->to.source = hairpin_source;
+	} else if (on_same_bridge(skb, device, request->client, backend->address)) {
+		flow->flags |= FLOW_FLAG_SAME_BRIDGE;
+	}
+}
+
+/*
+ * Chooses a backend and a free reply key for the flow that is being made, for
+ * what scratch->asked says. Returns enum drop_reason: none is success.
+ */
+__noinline int choose_backend(struct __sk_buff *skb, struct device *device, addr_t hairpin_source)
+{
+	struct scratch *scratch = get_scratch();
+	struct flow_key reply;
+	__u32 id = 0, count = 0;
+
+	if (!device || !scratch)
+		return DROP_REASON_COLLISION;
+	if (scratch->asked.affinity_seconds)
+		id = affine_backend(&scratch->asked, &scratch->backend);
+	for (int i = 0; i < BACKEND_TRIES; i++) {
+		if (!id)
+			id = next_backend(&scratch->asked, &scratch->backend, &count);
+		if (!id)
+			return scratch->asked.when_empty == WHEN_EMPTY_DROP ? DROP_REASON_NO_ENDPOINT_DROPPED :
+									      DROP_REASON_NO_ENDPOINT_REJECTED;
+		scratch->request.backend = id;
+		scratch->request.generation = scratch->backend.generation;
+		aim_flow(skb, &scratch->request, &scratch->asked, device, &scratch->backend, hairpin_source);
+		reply = twin_key(&scratch->request);
+		if (!is_reply_taken(&reply, &scratch->request.key.tuple))
+			return DROP_REASON_NONE;
+		/* A client that is to stay gets another source port, not another backend. */
+		if (scratch->asked.affinity_seconds || count < 2)
+			return DROP_REASON_COLLISION;
+		id = 0;
+	}
+	return DROP_REASON_COLLISION;
+}
+
+static __always_inline void begin_flow(struct flow *flow, struct __sk_buff *skb, const struct packet *packet)
+{
+	__builtin_memset(flow, 0, sizeof(*flow));
+	flow->key = flow_key_of(packet, FLOW_DIRECTION_INGRESS);
+	flow->ifindex = skb->ifindex;
+	flow->created = clock_ms();
+	flow->state = FLOW_STATE_NEW;
+}
+
+/* A hairpin's answer comes to an address that is not the node's, whatever the client asked for. */
+static __always_inline addr_t hairpin_source(const struct frontend *frontend, addr_t asked)
+{
+	__u32 id = frontend->service;
+	struct service *service;
+
+	if (frontend->kind != FRONTEND_KIND_NODE_PORT && !(frontend->flags & FRONTEND_FLAG_ON_NODE))
+		return asked;
+	service = bpf_map_lookup_elem(&services, &id);
+	return service ? *(addr_t *)service->cluster_ip : asked;
+}
+
+/* Ends a request that gets no backend the way the model wants it ended. */
+static __always_inline int refuse(__u32 service, __u32 reason)
+{
+	count_refused(service, reason);
+	return reason == DROP_REASON_NO_ENDPOINT_DROPPED ? VERDICT_DROP : VERDICT_REJECT;
+}
+
+/* The first packet of a flow: balance it. */
+__noinline int open_flow(struct __sk_buff *skb, struct packet *packet, struct frontend *frontend,
+			 struct step *step)
+{
+	struct device *device = accepting_device(skb);
+	struct scratch *scratch = get_scratch();
+	__u32 reason;
+
+	if (!scratch || !packet || !frontend || !device || !step)
+		return VERDICT_NEXT;
+	__builtin_memset(&scratch->asked, 0, sizeof(scratch->asked));
+	scratch->asked.client = packet->tuple.source;
+	if (!fill_request(&scratch->asked, frontend,
+			  device->class == DEVICE_CLASS_EXTERNAL ? CLIENT_CLASS_EXTERNAL : CLIENT_CLASS_INTERNAL))
+		return VERDICT_NEXT;
+	if (flows_full())
+		return refuse(scratch->asked.service, DROP_REASON_FLOWS_FULL);
+	begin_flow(&scratch->request, skb, packet);
+	scratch->request.service = scratch->asked.service;
+	reason = choose_backend(skb, device, hairpin_source(frontend, packet->tuple.destination));
+	if (reason == DROP_REASON_COLLISION && find_source_port(&scratch->request))
+		reason = DROP_REASON_NONE;
+	if (!reason && !insert_embryonic(scratch))
+		reason = DROP_REASON_COLLISION;
+	if (reason)
+		return refuse(scratch->asked.service, reason);
+	if (scratch->asked.affinity_seconds)
+		keep_affinity(&scratch->asked, scratch->request.backend, scratch->request.generation);
+	count_connection(scratch->asked.service);
+	step->to = scratch->request.to;
+	step->flags = scratch->request.flags;
+	return VERDICT_STEP;
+}
+
+/* A datagram that proves its client alive? Time is all there is to go by. */
+static __always_inline bool is_udp_confirmed(const struct flow *flow)
+{
+	__u32 age = clock_ms() - flow->created;
+
+	return age >= (flow->state == FLOW_STATE_REPLIED ? UDP_CONFIRM_MS : UDP_CONFIRM_ONE_WAY_MS);
+}
+
+/* A request's packet meets its unconfirmed flow. False when a new flow must take its place. */
+static __always_inline bool advance_request(struct flow *flow, const struct packet *packet)
+{
+	if (packet->protocol == IPPROTO_UDP) {
+		if (!serves(flow))
+			return false;
+		if (is_udp_confirmed(flow))
+			promote(flow);
+		return true;
+	}
+	if (is_opening(packet)) {
+		/* The first retransmit may be loss on the way; the second is a backend that does not answer. */
+		if (flow->state == FLOW_STATE_NEW)
+			return flow->syns++ == 0 && serves(flow);
+		return flow->state == FLOW_STATE_REPLIED && serves(flow);
+	}
+	if (packet->tcp_flags & TCP_RST) {
+		flow->state = FLOW_STATE_CLOSING;
+		return true;
+	}
+	if (flow->state == FLOW_STATE_REPLIED && packet->tcp_flags & TCP_ACK &&
+	    (flow->flags & FLOW_FLAG_CONFIRMED || packet->acknowledged == flow->sequence + 1)) {
+		flow->flags |= FLOW_FLAG_CONFIRMED;
+		promote(flow);
+	}
+	return true;
+}
+
+/* What an answer tells of a flow that is not confirmed yet. False when it must not reach the client. */
+static __always_inline bool advance_reply(struct flow *reply, const struct packet *packet)
+{
+	struct flow_key key = twin_key(reply);
+	struct flow *request = find_flow(&embryonic, &key);
+
+	if (!request)
+		return true;
+	if (packet->protocol == IPPROTO_UDP) {
+		request->state = reply->state = FLOW_STATE_REPLIED;
+		return true;
+	}
+	if (packet->tcp_flags & TCP_RST) {
+		/* Refused: the next SYN is a new attempt. */
+		request->state = reply->state = FLOW_STATE_CLOSING;
+		return true;
+	}
+	if ((packet->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK)) {
+		request->sequence = packet->sequence;
+		request->state = reply->state = FLOW_STATE_REPLIED;
+		return true;
+	}
+	/*
+	 * An ACK for a SYN: the backend has a connection of this very tuple that
+	 * we never saw, a direct one. Told of it the client would reset that one.
+	 * Kept quiet it sends its SYN again, which gets another source port.
+	 */
+	if (request->state == FLOW_STATE_NEW) {
+		request->state = reply->state = FLOW_STATE_COLLIDED;
+		count_drop(DROP_REASON_CHALLENGE_ACK);
+		return false;
+	}
+	return true;
+}
+
+/*
+ * A packet whose flow is not in `flows`, or was not a moment ago. VERDICT_NEXT
+ * when no living flow takes it.
+ */
+__noinline int through_unconfirmed(struct packet *packet, struct step *step, int direction)
+{
+	struct flow_key key;
+	struct flow *flow;
+
+	if (!packet || !step)
+		return VERDICT_NEXT;
+	key = flow_key_of(packet, direction);
+	flow = find_flow(&embryonic, &key);
+	if (!flow)
+		return VERDICT_NEXT;
+	if (flow->flags & FLOW_FLAG_PROMOTED) {
+		/* Confirmed between our two look-ups, or long expired. */
+		flow = find_flow(&flows, &key);
+		if (!flow || (flow->flags & FLOW_FLAG_REQUEST && is_opening(packet) && !may_go_on(flow, packet)))
+			return VERDICT_NEXT;
+	} else if (!(flow->flags & FLOW_FLAG_REQUEST)) {
+		if (!advance_reply(flow, packet))
+			return VERDICT_DROP;
+	} else if (!advance_request(flow, packet)) {
+		forget_flow(flow, &key);
+		return VERDICT_NEXT;
+	}
+	return copy_step(step, flow, &key) ? VERDICT_STEP : VERDICT_NEXT;
+}
+
+/*
+ * A connection straight to a backend. Where a service flow of the same client
+ * already looks the same to that backend, it gets a source port of its own.
+ */
+__noinline int through_direct(struct __sk_buff *skb, struct packet *packet, struct step *step)
+{
+	struct scratch *scratch = get_scratch();
+	struct flow_key reply;
+	int verdict;
+
+	if (!packet || !step)
+		return VERDICT_NEXT;
+	if (state.direct_flows) {
+		verdict = through_unconfirmed(packet, step, FLOW_DIRECTION_INGRESS);
+		if (verdict != VERDICT_NEXT)
+			return verdict;
+	}
+	if (!is_opening(packet))
+		return VERDICT_NEXT;
+	reply = flow_key_of(packet, FLOW_DIRECTION_EGRESS);
+	reply.tuple = reversed(&packet->tuple);
+	if (!is_reply_taken(&reply, &packet->tuple))
+		return VERDICT_NEXT;
+	if (!scratch || !accepting_device(skb))
+		return VERDICT_NEXT;
+	begin_flow(&scratch->request, skb, packet);
+	scratch->request.to = packet->tuple;
+	scratch->request.flags = FLOW_FLAG_REQUEST | FLOW_FLAG_DIRECT;
+	if (!find_source_port(&scratch->request) || !insert_embryonic(scratch)) {
+		count_drop(DROP_REASON_COLLISION);
+		return VERDICT_REJECT;
+	}
+	state.direct_flows = 1;
+	step->to = scratch->request.to;
+	step->flags = scratch->request.flags;
+	return VERDICT_STEP;
+}
+
+/* Is this an answer to the node's own packet, which only looks like a request for a node port? */
+static __always_inline bool is_answer(const struct packet *packet)
+{
+	struct flow_key key = flow_key_of(packet, FLOW_DIRECTION_INGRESS);
+	struct outbound *sent = bpf_map_lookup_elem(&outbounds, &key);
+
+	return sent && sweep_clock() - sent->last_seen <= udp_replied_seconds && SAME(&sent->key, &key);
+}
+
+static __always_inline bool is_cluster_ip(addr_t address)
+{
+	struct address_key key = { .address = address };
+
+	return bpf_map_lookup_elem(&cluster_ips, &key);
+}
+
+static __always_inline bool is_node_address(addr_t address)
+{
+	struct address_key key = { .address = address };
+
+	return bpf_map_lookup_elem(&node_addresses, &key);
+}
+
+/*
+ * No confirmed flow: an unconfirmed one, a new one (VERDICT_OPEN, the frontend
+ * filled), or none of our business.
+ */
+__noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, struct frontend *frontend,
+				struct step *step)
+{
+	bool found;
+	int verdict;
+
+	if (!packet || !frontend || !step)
+		return VERDICT_NEXT;
+	found = find_frontend(frontend, packet->tuple.destination, packet->tuple.destination_port,
+			      packet->protocol, false);
+	/* Also when no frontend is there: a hairpin's answer goes to whatever port the client had. */
+	verdict = through_unconfirmed(packet, step, FLOW_DIRECTION_INGRESS);
+	if (verdict != VERDICT_NEXT)
+		return verdict;
+	/* Mid-flow packets of what another proxy balanced before us pass. */
+	if (!is_opening(packet))
+		return VERDICT_NEXT;
+	if (found)
+		return frontend->kind == FRONTEND_KIND_NODE_PORT && is_answer(packet) ? VERDICT_NEXT : VERDICT_OPEN;
+	if (!is_cluster_ip(packet->tuple.destination))
+		return may_be_backend(&packet->tuple.destination) ? VERDICT_DIRECT : VERDICT_NEXT;
+	if (!accepting_device(skb))
+		return VERDICT_NEXT;
+	count_drop(DROP_REASON_UNDEFINED_PORT);
+	return VERDICT_REJECT;
+}
+
+/* The device or the kind of frame is not the one that the flow began with. */
+static __always_inline bool moves_device(struct __sk_buff *skb, struct flow *flow)
+{
+	if (flow->ifindex == skb->ifindex && skb->pkt_type == PACKET_HOST)
+		return true;
+	if (!accepting_device(skb))
+		return false;
+	if (flow->ifindex != skb->ifindex)
+		flow->ifindex = skb->ifindex;
+	return true;
+}
+
+/* The established path first: one look-up. */
+static __always_inline int decide_request(struct __sk_buff *skb, struct packet *packet, struct step *step)
+{
+	bool to_frontend = may_be_frontend(&packet->tuple.destination);
+	int verdict = VERDICT_DIRECT;
+	struct frontend frontend;
+	struct flow_key key;
+	struct flow *flow;
+
+	if (!to_frontend && !state.direct_flows)
+		return through_direct(skb, packet, step);
+	key = flow_key_of(packet, FLOW_DIRECTION_INGRESS);
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (flow && copy_step(step, flow, &key)) {
+		if (!moves_device(skb, flow))
+			return VERDICT_NEXT;
+		if (!is_opening(packet) || !(step->flags & FLOW_FLAG_REQUEST) || may_go_on(flow, packet)) {
+			touch(flow, packet);
+			return VERDICT_STEP;
+		}
+		forget_flow(flow, &key);
+	}
+	if (to_frontend)
+		verdict = through_frontend(skb, packet, &frontend, step);
+	if (verdict == VERDICT_OPEN)
+		return open_flow(skb, packet, &frontend, step);
+	return verdict == VERDICT_DIRECT ? through_direct(skb, packet, step) : verdict;
+}
+
+/* A later fragment whose first was not seen. The node's own traffic may have taken another way in. */
+static __always_inline int unknown_fragment(const struct packet *packet)
+{
+	if (!may_be_frontend(&packet->tuple.destination) || is_node_address(packet->tuple.destination))
+		return VERDICT_NEXT;
+	count_drop(DROP_REASON_UNKNOWN_FRAGMENT);
+	return VERDICT_DROP;
+}
+
+static __always_inline int translate_request(struct __sk_buff *skb)
+{
+	struct packet packet;
+	struct headers headers;
+	struct step step;
+	enum parsed parsed = parse(skb, &packet, &headers);
+	int verdict;
+
+	if (parsed == PARSED_OTHER)
+		return VERDICT_NEXT;
+	if (parsed == PARSED_FRAGMENT)
+		return unknown_fragment(&packet);
+	verdict = decide_request(skb, &packet, &step);
+	if (verdict == VERDICT_STEP)
+		return take_step(skb, &packet, &headers, &step);
+	if (verdict == VERDICT_REJECT)
+		return reject(skb, &packet, &headers);
+	return verdict;
+}
+
+#endif

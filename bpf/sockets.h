@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Sockets: a process of the node that connects to a frontend is connected to a
+ * backend; its packets need no translation. Only sockets of the node's own
+ * network namespace are touched: several nodes may share one kernel.
+ */
+#ifndef SLUICE_SOCKETS_H
+#define SLUICE_SOCKETS_H
+
+#include "include/filter.h"
+#include "include/packet.h"
+#include "include/service.h"
+
+#define ECONNREFUSED 111
+#define ETIMEDOUT 110
+#define PICK_TRIES 4
+
+#define SOCKET_PASS 1
+#define SOCKET_REFUSE 0
+
+/* The peer of a socket call: the program's context holds the port in the low 16 bits. */
+struct peer {
+	addr_t address;
+	__be16 port;
+	__u8 protocol;
+};
+
+static __always_inline struct peer peer_of(const struct bpf_sock_addr *context)
+{
+	struct peer peer = {
+		.address = context->user_ip4,
+		.port = context->user_port,
+		.protocol = context->protocol,
+	};
+
+	return peer;
+}
+
+static __always_inline void set_peer(struct bpf_sock_addr *context, addr_t address, __be16 port)
+{
+	context->user_ip4 = address;
+	context->user_port = port;
+}
+
+static __always_inline bool is_balanced_protocol(__u8 protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
+}
+
+static __always_inline bool is_host_socket(struct bpf_sock_addr *context)
+{
+	return bpf_get_netns_cookie(context) == host_netns_cookie;
+}
+
+/* Connection refused where the kernel lets a program say so (5.18), else EPERM. */
+static __always_inline int refuse_socket(__u32 service, __u8 when_empty)
+{
+	bool drop = when_empty == WHEN_EMPTY_DROP;
+
+	count_refused(service, drop ? DROP_REASON_NO_ENDPOINT_DROPPED : DROP_REASON_NO_ENDPOINT_REJECTED);
+	if (have_set_retval)
+		bpf_set_retval(drop ? -ETIMEDOUT : -ECONNREFUSED);
+	return SOCKET_REFUSE;
+}
+
+/* Fills a frontend for the peer; false when it is none. */
+static __always_inline bool find_peer_frontend(struct frontend *frontend, const struct peer *peer)
+{
+	return is_balanced_protocol(peer->protocol) && may_be_frontend(&peer->address) &&
+	       find_frontend(frontend, peer->address, peer->port, peer->protocol, true);
+}
+
+static __always_inline void fill_socket(struct socket *socket, __u64 cookie, const struct peer *peer,
+					const struct backend *backend, __u32 id)
+{
+	__builtin_memset(socket, 0, sizeof(*socket));
+	socket->cookie = cookie;
+	socket->frontend_address = peer->address;
+	socket->frontend_port = peer->port;
+	socket->backend_address = backend->address;
+	socket->backend_port = backend->port;
+	socket->backend = id;
+	socket->generation = backend->generation;
+	socket->service = backend->service;
+	socket->protocol = peer->protocol;
+}
+
+static __always_inline struct socket *find_socket(__u64 cookie)
+{
+	struct socket_key key = { .cookie = cookie };
+	struct socket *socket = bpf_map_lookup_elem(&sockets, &key);
+
+	return socket && socket->cookie == cookie ? socket : NULL;
+}
+
+static __always_inline struct socket_peer_key peer_key(__u64 cookie, addr_t address, __be16 port, bool is_backend)
+{
+	struct socket_peer_key key = {
+		.cookie = cookie,
+		.address = address,
+		.port = port,
+		.is_backend = is_backend,
+	};
+
+	return key;
+}
+
+static __always_inline bool is_socket_peer(const struct socket_peer *peer, const struct socket_peer_key *key)
+{
+	barrier();
+	return SAME(&peer->key, key);
+}
+
+static __always_inline bool is_frontend_of(const struct socket *socket, const struct peer *peer)
+{
+	return socket->frontend_port == peer->port &&
+	       SAME(&socket->frontend_address, &peer->address);
+}
+
+static __always_inline bool is_backend_of(const struct socket *socket, const struct peer *peer)
+{
+	return socket->backend_port == peer->port &&
+	       SAME(&socket->backend_address, &peer->address);
+}
+
+/* Did this socket reach the backend through another frontend? Then its answers could be either's. */
+static __always_inline bool is_backend_taken(__u64 cookie, const struct backend *backend, const struct peer *frontend)
+{
+	struct socket_peer_key key = peer_key(cookie, backend->address, backend->port, true);
+	struct socket_peer *peer = bpf_map_lookup_elem(&socket_peers, &key);
+	struct socket *socket = find_socket(cookie);
+	struct peer backend_peer = { .address = backend->address, .port = backend->port };
+
+	if (socket && is_backend_of(socket, &backend_peer) && !is_frontend_of(socket, frontend))
+		return true;
+	return peer && (peer->port != frontend->port ||
+			!SAME(&peer->address, &frontend->address));
+}
+
+/* Picks for a socket. Returns the backend's id, 0 for none. */
+static __noinline __u32 pick_for_socket(struct request *request, struct backend *backend, __u64 cookie,
+					const struct peer *peer)
+{
+	__u32 id = 0, count = 0;
+
+	if (request->affinity_seconds)
+		id = affine_backend(request, backend);
+	for (int i = 0; !id && i < PICK_TRIES; i++) {
+		id = next_backend(request, backend, &count);
+		if (id && i + 1 < PICK_TRIES && count > 1 && is_backend_taken(cookie, backend, peer))
+			id = 0;
+		else
+			break;
+	}
+	if (!id)
+		return 0;
+	if (request->affinity_seconds)
+		keep_affinity(request, id, backend->generation);
+	count_connection(request->service);
+	return id;
+}
+
+static __always_inline int connect_socket(struct bpf_sock_addr *context)
+{
+	struct request request = {};
+	struct backend backend = {};
+	struct frontend frontend;
+	struct socket socket;
+	struct socket_key key;
+	struct peer peer = peer_of(context);
+	__u32 id;
+
+	if (!find_peer_frontend(&frontend, &peer) || !is_host_socket(context))
+		return SOCKET_PASS;
+	if (!fill_request(&request, &frontend, CLIENT_CLASS_INTERNAL))
+		return SOCKET_PASS;
+	request.netns_cookie = host_netns_cookie;
+	key.cookie = bpf_get_socket_cookie(context);
+	id = pick_for_socket(&request, &backend, key.cookie, &peer);
+	if (!id)
+		return refuse_socket(request.service, request.when_empty);
+	fill_socket(&socket, key.cookie, &peer, &backend, id);
+	socket.connected = 1;
+	bpf_map_update_elem(&sockets, &key, &socket, BPF_ANY);
+	set_peer(context, backend.address, backend.port);
+	return SOCKET_PASS;
+}
+
+/* Remembers both ways what a socket talks to beside its first peer. */
+static __always_inline void note_socket_peer(__u64 cookie, const struct peer *frontend, const struct backend *backend,
+					     __u32 id)
+{
+	struct socket_peer to_backend = {
+		.key = peer_key(cookie, frontend->address, frontend->port, false),
+		.address = backend->address,
+		.port = backend->port,
+		.backend = id,
+		.generation = backend->generation,
+	};
+	struct socket_peer to_frontend = {
+		.key = peer_key(cookie, backend->address, backend->port, true),
+		.address = frontend->address,
+		.port = frontend->port,
+		.backend = id,
+		.generation = backend->generation,
+	};
+
+	bpf_map_update_elem(&socket_peers, &to_backend.key, &to_backend, BPF_ANY);
+	bpf_map_update_elem(&socket_peers, &to_frontend.key, &to_frontend, BPF_ANY);
+}
+
+/* A datagram from an unconnected socket: the backend it already has for this frontend, while that serves. */
+static __always_inline bool reuse_backend(struct bpf_sock_addr *context, __u64 cookie, const struct peer *peer,
+					  bool *has_other)
+{
+	struct socket_peer_key key = peer_key(cookie, peer->address, peer->port, false);
+	struct socket *socket = find_socket(cookie);
+	struct socket_peer *known;
+
+	*has_other = socket && !is_frontend_of(socket, peer);
+	if (socket && !*has_other) {
+		if (!backend_serves(socket->backend, socket->generation))
+			return false;
+		set_peer(context, socket->backend_address, socket->backend_port);
+		return true;
+	}
+	if (!*has_other)
+		return false;
+	known = bpf_map_lookup_elem(&socket_peers, &key);
+	if (!known || !is_socket_peer(known, &key) || !backend_serves(known->backend, known->generation))
+		return false;
+	set_peer(context, known->address, known->port);
+	return true;
+}
+
+static __always_inline int send_datagram(struct bpf_sock_addr *context)
+{
+	struct request request = {};
+	struct backend backend = {};
+	struct frontend frontend;
+	struct socket socket;
+	struct socket_key key;
+	struct peer peer = peer_of(context);
+	bool has_other;
+	__u32 id;
+
+	if (!find_peer_frontend(&frontend, &peer) || !is_host_socket(context))
+		return SOCKET_PASS;
+	key.cookie = bpf_get_socket_cookie(context);
+	if (reuse_backend(context, key.cookie, &peer, &has_other))
+		return SOCKET_PASS;
+	if (!fill_request(&request, &frontend, CLIENT_CLASS_INTERNAL))
+		return SOCKET_PASS;
+	request.netns_cookie = host_netns_cookie;
+	id = pick_for_socket(&request, &backend, key.cookie, &peer);
+	if (!id)
+		return refuse_socket(request.service, request.when_empty);
+	if (has_other) {
+		note_socket_peer(key.cookie, &peer, &backend, id);
+	} else {
+		fill_socket(&socket, key.cookie, &peer, &backend, id);
+		bpf_map_update_elem(&sockets, &key, &socket, BPF_ANY);
+	}
+	set_peer(context, backend.address, backend.port);
+	return SOCKET_PASS;
+}
+
+/* A datagram's sender, or a connected socket's peer, as the process knows it. */
+static __always_inline int show_frontend(struct bpf_sock_addr *context)
+{
+	struct peer peer = peer_of(context);
+	struct socket_peer_key key;
+	struct socket_peer *known;
+	struct socket *socket;
+	__u64 cookie;
+
+	if (!may_be_backend(&peer.address) || !is_host_socket(context))
+		return SOCKET_PASS;
+	cookie = bpf_get_socket_cookie(context);
+	socket = find_socket(cookie);
+	if (!socket)
+		return SOCKET_PASS;
+	if (is_backend_of(socket, &peer)) {
+		set_peer(context, socket->frontend_address, socket->frontend_port);
+		return SOCKET_PASS;
+	}
+	key = peer_key(cookie, peer.address, peer.port, true);
+	known = bpf_map_lookup_elem(&socket_peers, &key);
+	if (known && is_socket_peer(known, &key))
+		set_peer(context, known->address, known->port);
+	return SOCKET_PASS;
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The sweep: ends what both sides of a flow have long been silent about. It
+ * runs in the kernel, a bounded number of entries a call, and goes on where the
+ * last call stopped.
+ */
+#ifndef SLUICE_SWEEP_H
+#define SLUICE_SWEEP_H
+
+#include "include/flow.h"
+
+/*
+ * The bounds and counts of the running call. A global and not the callback's
+ * context: from there the verifier would follow each value separately.
+ */
+struct {
+	__u32 at;    /* entries passed over so far */
+	__u32 until; /* where to stop */
+	__u32 looked;
+	__u32 expired;
+} sweeping = {};
+
+static __always_inline __u32 allowed_silence(const struct flow *flow, const struct flow *twin)
+{
+	if (flow->key.protocol == IPPROTO_UDP)
+		return flow->state == FLOW_STATE_NEW || (twin && twin->state == FLOW_STATE_NEW) ?
+			       udp_unreplied_seconds :
+			       udp_replied_seconds;
+	if (!twin || flow->reset || twin->reset)
+		return tcp_closing_seconds;
+	if (flow->state == FLOW_STATE_CLOSING && twin->state == FLOW_STATE_CLOSING)
+		return tcp_closing_seconds;
+	if (flow->state == FLOW_STATE_CLOSING || twin->state == FLOW_STATE_CLOSING)
+		return tcp_half_closed_seconds;
+	return tcp_established_seconds;
+}
+
+static __always_inline bool is_silent(const struct flow *flow, __u32 seconds)
+{
+	/* last_seen may be newer than a sweep that was cut short. */
+	return (__s32)(state.now - flow->last_seen) > (__s32)seconds;
+}
+
+static long sweep_flow(void *map, struct flow_key *entry, struct flow *flow, void *context)
+{
+	struct flow_key key = *entry, twin_of;
+	struct flow *twin;
+	__u32 allowed;
+
+	(void)context;
+	if (sweeping.at++ < state.sweep_from)
+		return 0;
+	if (sweeping.at > sweeping.until)
+		return 1;
+	sweeping.looked++;
+	twin_of = twin_key(flow);
+	twin = find_flow(&flows, &twin_of);
+	allowed = allowed_silence(flow, twin);
+	if (!is_flow(flow, &key) || !is_silent(flow, allowed) || (twin && !is_silent(twin, allowed)))
+		return 0;
+	bpf_map_delete_elem(map, &key);
+	sweeping.expired++;
+	if (twin) {
+		bpf_map_delete_elem(map, &twin_of);
+		sweeping.expired++;
+	}
+	return 0;
+}
+
+static __always_inline int sweep_flows(struct sweep *sweep)
+{
+	state.now = sweep->now;
+	sweeping.at = 0;
+	sweeping.looked = 0;
+	sweeping.expired = 0;
+	sweeping.until = state.sweep_from + sweep->limit;
+	bpf_for_each_map_elem(&flows, sweep_flow, NULL, 0);
+	sweep->looked = sweeping.looked;
+	sweep->expired = sweeping.expired;
+	sweep->done = sweeping.at <= sweeping.until;
+	/* What was deleted no longer stands before the place to go on. */
+	state.sweep_from = sweep->done ? 0 : sweeping.until - sweeping.expired;
+	return 0;
+}
+
+#endif
