@@ -55,7 +55,8 @@ export class Member {
   /** Starts a program that the removal of the cluster ends, if it has not ended before. */
   spawn(argv: readonly [string, ...string[]], options: SpawnOptions = {}): ChildProcess {
     const [command, ...args] = [...this.prefix, ...argv]
-    const child = spawn(command ?? '', args, options)
+    // In a session of its own: Ctrl-C is for the one who built the cluster, and takes it down in order.
+    const child = spawn(command ?? '', args, { detached: true, ...options })
     this.#children.add(child)
     child.once('exit', () => this.#children.delete(child))
     child.once('error', () => this.#children.delete(child))

@@ -1,0 +1,81 @@
+/** The real daemon on a node of the little cluster, kept running as a kubelet would. */
+
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { NodeMember } from '../cluster/index.ts'
+
+const PROGRAM = join(import.meta.dirname, '../setup/sluice.mjs')
+
+/** Enough for a demo; the defaults are for a node of a large cluster and take memory accordingly. */
+const MAP_SIZES: Readonly<Record<string, number>> = {
+  services: 1024,
+  service_stats: 1024,
+  lists: 2048,
+  cursors: 2048,
+  backends4: 8192,
+  backend_slots4: 16_384,
+  affinity4: 8192,
+  flows4: 16_384,
+  embryonic4: 16_384,
+  outbound4: 8192,
+}
+
+export class Daemon {
+  readonly node: NodeMember
+  /** The file that holds what it says. */
+  readonly log: string
+  readonly #argv: readonly [string, ...string[]]
+  #child: ChildProcess | undefined
+
+  constructor(node: NodeMember, source: string, log: string) {
+    this.node = node
+    this.log = log
+    const sizes = Object.entries(MAP_SIZES).flatMap(([name, entries]) => ['--map-size', `${name}=${entries}`])
+    this.#argv = [
+      process.execPath,
+      PROGRAM,
+      'run',
+      ...['--source', `files:${source}`],
+      ...['--node-name', node.name],
+      ...['--bpf-root', node.bpfRoot],
+      ...['--cgroup-root', node.cgroup],
+      ...sizes,
+    ]
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+
+  /** Starts it, once more if it has ended. Its output goes on at the end of the log. */
+  start(): void {
+    const log = openSync(this.log, 'a')
+    try {
+      this.#child = this.node.spawn(this.#argv, { stdio: ['ignore', log, log] })
+    } finally {
+      closeSync(log)
+    }
+  }
+
+  /** Resolves when it ends, with how. */
+  async ended(): Promise<string> {
+    if (this.#child === undefined) return 'not started'
+    const { exitCode, signalCode } = this.#child
+    const [code, signal] =
+      exitCode === null && signalCode === null ? await once(this.#child, 'exit') : [exitCode, signalCode]
+    return signal === null ? `exit code ${String(code)}` : String(signal)
+  }
+
+  /** Ends it as a crash would: no chance to say or do anything. */
+  async kill(): Promise<void> {
+    this.#child?.kill('SIGKILL')
+    await this.ended()
+  }
+
+  /** The end of its log. */
+  lastWords(lines = 20): string {
+    return readFileSync(this.log, 'utf8').trimEnd().split('\n').slice(-lines).join('\n')
+  }
+}

@@ -1,0 +1,47 @@
+/** The demo's command line. Pure. */
+
+import { parseArgs } from 'node:util'
+import type { NodeSettings } from '../cluster/index.ts'
+
+export interface DemoOptions {
+  /** Show everything once and end, instead of staying up to play with. */
+  readonly once: boolean
+  /** Under which circumstances on the nodes. */
+  readonly settings: Partial<NodeSettings>
+}
+
+export const USAGE = `usage: npm start [-- OPTION …]
+
+  --once               show everything, print a summary and end: exit code 0 if all of it was right
+  --rp-filter          nodes with strict reverse path filtering (net.ipv4.conf.all.rp_filter=1)
+  --forward-drop       nodes whose iptables FORWARD chain has policy DROP
+  --drop-invalid       nodes that drop what conntrack calls INVALID
+  --br-netfilter 0|1   whether bridged packets pass iptables (default 0)
+`
+
+/** Throws an error that says what the arguments should be. */
+export function parseOptions(args: readonly string[]): DemoOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      once: { type: 'boolean', default: false },
+      'rp-filter': { type: 'boolean', default: false },
+      'forward-drop': { type: 'boolean', default: false },
+      'drop-invalid': { type: 'boolean', default: false },
+      'br-netfilter': { type: 'string', default: '0' },
+    },
+  })
+  const brNetfilter = values['br-netfilter']
+  if (brNetfilter !== '0' && brNetfilter !== '1') {
+    throw new Error(`--br-netfilter ${brNetfilter}: takes 0 or 1`)
+  }
+  return {
+    once: values.once,
+    settings: {
+      rpFilter: values['rp-filter'] ? 1 : 0,
+      forwardPolicyDrop: values['forward-drop'],
+      dropInvalid: values['drop-invalid'],
+      brNetfilter: brNetfilter === '1' ? 1 : 0,
+    },
+  }
+}
