@@ -75,6 +75,8 @@ static __always_inline int translate_reply(struct __sk_buff *skb)
 	key = flow_key_of(&packet, FLOW_DIRECTION_EGRESS);
 	flow = bpf_map_lookup_elem(&flows, &key);
 	if (flow && copy_step(&step, flow, &key)) {
+		if (is_elsewhere(flow, packet.ifindex))
+			return VERDICT_NEXT;
 		touch(flow, &packet);
 	} else {
 		verdict = through_unconfirmed(&packet, &step, FLOW_DIRECTION_EGRESS);

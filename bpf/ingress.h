@@ -295,7 +295,7 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step, int
 		return VERDICT_NEXT;
 	key = flow_key_of(packet, direction);
 	flow = find_flow(&embryonic, &key);
-	if (!flow)
+	if (!flow || is_elsewhere(flow, packet->ifindex))
 		return VERDICT_NEXT;
 	if (flow->flags & FLOW_FLAG_PROMOTED) {
 		/* Confirmed between our two look-ups, or long expired. */
@@ -319,6 +319,7 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step, int
 __noinline int through_direct(struct __sk_buff *skb, struct packet *packet, struct step *step)
 {
 	struct scratch *scratch = get_scratch();
+	struct device *device;
 	struct flow_key reply;
 	int verdict;
 
@@ -335,8 +336,9 @@ __noinline int through_direct(struct __sk_buff *skb, struct packet *packet, stru
 	reply.tuple = reversed(&packet->tuple);
 	if (!is_reply_taken(&reply, &packet->tuple))
 		return VERDICT_NEXT;
-	if (!scratch || !accepting_device(skb))
-		return VERDICT_NEXT;
+	device = accepting_device(skb);
+	if (!scratch || !device || device->flags & DEVICE_FLAG_BRIDGE)
+		return VERDICT_NEXT; /* on a bridge it is the translated packet itself */
 	begin_flow(&scratch->request, skb, packet);
 	scratch->request.to = packet->tuple;
 	scratch->request.flags = FLOW_FLAG_REQUEST | FLOW_FLAG_DIRECT;
@@ -404,9 +406,11 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 	return VERDICT_REJECT;
 }
 
-/* The device or the kind of frame is not the one that the flow began with. */
-static __always_inline bool moves_device(struct __sk_buff *skb, struct flow *flow)
+/* Is the packet on the device that its flow began on, or on another one that is ours? */
+static __always_inline bool follow_device(struct __sk_buff *skb, struct flow *flow)
 {
+	if (is_elsewhere(flow, skb->ifindex))
+		return false;
 	if (flow->ifindex == skb->ifindex && skb->pkt_type == PACKET_HOST)
 		return true;
 	if (!accepting_device(skb))
@@ -430,7 +434,7 @@ static __always_inline int decide_request(struct __sk_buff *skb, struct packet *
 	key = flow_key_of(packet, FLOW_DIRECTION_INGRESS);
 	flow = bpf_map_lookup_elem(&flows, &key);
 	if (flow && copy_step(step, flow, &key)) {
-		if (!moves_device(skb, flow))
+		if (!follow_device(skb, flow))
 			return VERDICT_NEXT;
 		if (!is_opening(packet) || !(step->flags & FLOW_FLAG_REQUEST) || may_go_on(flow, packet)) {
 			touch(flow, packet);

@@ -85,6 +85,15 @@ static __always_inline struct flow *find_flow(void *map, const struct flow_key *
 	return flow && is_flow(flow, key) ? flow : NULL;
 }
 
+/*
+ * A direct flow's packets look like a service flow's on their way between bridge
+ * and port: only the client's own device tells them apart.
+ */
+static __always_inline bool is_elsewhere(const struct flow *flow, __u32 ifindex)
+{
+	return flow->flags & FLOW_FLAG_DIRECT && flow->ifindex != ifindex;
+}
+
 /* An entry of `embryonic` whose flow is confirmed elsewhere, or that nobody answered for long. */
 static __always_inline bool is_stale(const struct flow *unconfirmed)
 {

@@ -144,6 +144,7 @@ enum device_class {
 enum device_flag {
 	DEVICE_FLAG_BRIDGE_PORT = 1, /* mac is the bridge's */
 	DEVICE_FLAG_ISOLATED = 2,    /* isolated port: never MAC to MAC */
+	DEVICE_FLAG_BRIDGE = 4,	     /* a bridge: its ports have seen the packet before */
 };
 
 /* Bits of struct node_address.flags. */

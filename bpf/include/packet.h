@@ -64,6 +64,7 @@ struct packet {
 	__u8 zero;
 	__u32 sequence;	    /* TCP's, host order */
 	__u32 acknowledged; /* TCP's, host order */
+	__u32 ifindex;	    /* the device at whose hook it is */
 };
 
 /* Where it is written, verified. */
@@ -152,6 +153,7 @@ static __always_inline enum parsed parse(struct __sk_buff *skb, struct packet *p
 			return PARSED_OTHER;
 	}
 	l4 = data + l4_offset;
+	packet->ifindex = skb->ifindex;
 	headers->ip = ip;
 	headers->ports = NULL;
 	headers->tcp = NULL;

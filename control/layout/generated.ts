@@ -876,12 +876,14 @@ export const deviceClassNames: Readonly<Record<number, string>> = {
 export const deviceFlag = {
   BRIDGE_PORT: 1,
   ISOLATED: 2,
+  BRIDGE: 4,
 } as const
 
 /** The names of `deviceFlag` by their values. */
 export const deviceFlagNames: Readonly<Record<number, string>> = {
   1: 'BRIDGE_PORT',
   2: 'ISOLATED',
+  4: 'BRIDGE',
 }
 
 /** `enum drop_reason` */
