@@ -57,6 +57,7 @@ export {
   type LinkType,
   MAP_FLAGS,
   type MapType,
+  mapTypeName,
   type ProgramType,
   type UpdateMode,
 } from './uapi.ts'

@@ -6,13 +6,19 @@ import path from 'node:path'
 
 const FOLDER = import.meta.dirname
 
-/** Compiles `test/NAME.bpf.c` into a folder of its own; returns the path of the object file. */
+/** Compiles `test/NAME.bpf.c` into a folder; returns the path of the object file. */
 export function compile(name: string, into: string): string {
-  const target = path.join(into, `${name}.bpf.o`)
+  return compileFile(path.join(FOLDER, `${name}.bpf.c`), path.join(into, `${name}.bpf.o`))
+}
+
+/** Compiles a BPF source file, with macros such as `FAMILY=4`; returns the path of the object file. */
+export function compileFile(source: string, target: string, defines: readonly string[] = []): string {
   const include = `/usr/include/${os.machine()}-linux-gnu`
-  const source = path.join(FOLDER, `${name}.bpf.c`)
   const flags = ['-O2', '-g', '-Wall', '-Werror', '-target', 'bpf', '-mcpu=v3', '-I', include]
-  execFileSync('clang', [...flags, '-c', source, '-o', target], { stdio: ['ignore', 'inherit', 'inherit'] })
+  const macros = defines.map((define) => `-D${define}`)
+  execFileSync('clang', [...flags, ...macros, '-c', source, '-o', target], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
   return target
 }
 

@@ -1,5 +1,5 @@
 /**
- * Writes the codecs of the control plane from the compiled BPF objects (`npm run gen`).
+ * Writes the codecs of the control plane from the compiled BPF objects: `npm run gen [-- FILE]`.
  * With `--check` it writes nothing, and exits 1 when what is there is not what it would write.
  */
 import { execFileSync } from 'node:child_process'
@@ -10,7 +10,6 @@ import { emitModule, type Families } from './emit.ts'
 import { readLayout } from './layout.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
-const TARGET = 'control/layout/generated.ts'
 
 function readFamily(family: 4 | 6) {
   const file = path.join(ROOT, `build/datapath${family}.bpf.o`)
@@ -29,20 +28,24 @@ function generate(): string {
   return emitModule(families)
 }
 
-const { values: options } = parseArgs({ options: { check: { type: 'boolean', default: false } } })
-const target = path.join(ROOT, TARGET)
+const { values: options, positionals } = parseArgs({
+  options: { check: { type: 'boolean', default: false } },
+  allowPositionals: true,
+})
+const target = path.resolve(positionals[0] ?? path.join(ROOT, 'control/layout/generated.ts'))
+const shown = path.relative(process.cwd(), target)
 const current = existsSync(target) ? readFileSync(target, 'utf8') : undefined
 try {
   const wanted = generate()
-  if (wanted === current) console.log(`${TARGET} is up to date`)
+  if (wanted === current) console.log(`${shown} is up to date`)
   else if (options.check) {
-    console.error(`${TARGET} is stale: run npm run gen and commit it`)
+    console.error(`${shown} is stale: run npm run gen and commit it`)
     process.exitCode = 1
   } else {
     writeFileSync(target, wanted)
-    console.log(`${TARGET} written`)
+    console.log(`${shown} written`)
   }
 } catch (cause) {
-  console.error(`cannot generate ${TARGET}: ${cause instanceof Error ? cause.message : cause}`)
+  console.error(`cannot generate ${shown}: ${cause instanceof Error ? cause.message : cause}`)
   process.exitCode = 1
 }
