@@ -68,7 +68,10 @@ export const SINGLE_DOOR_PACKAGES: readonly string[] = [
   'zod',
 ]
 
-/** Names that reach the world; a pure room has no use for them. Import of any `node:` module counts too. */
+/** The modules of Node.js that reach nothing outside the program: a pure room may use them. */
+const PURE_MODULES = ['node:assert', 'node:assert/strict']
+
+/** Names that reach the world; a pure room has no use for them. Import of any other `node:` module counts too. */
 const IMPURE =
   /\b(?:Date\.now|new Date|performance\.|Math\.random|crypto\.|console\.|process\.|setTimeout|setInterval|setImmediate|fetch)\b/
 
@@ -97,6 +100,7 @@ function fileViolations(file: SourceFile): string[] {
     else if (!isAllowed(room, specifier, target)) found.push(`${file.path}: may not import ${target}`)
     if (room.pure && specifier.startsWith('node:'))
       found.push(`${file.path}: is pure, and imports ${specifier}`)
+    }
   }
   const impure = room.pure ? IMPURE.exec(withoutComments(file.text))?.[0] : undefined
   if (impure !== undefined) found.push(`${file.path}: is pure, and uses ${impure}`)
