@@ -22,7 +22,7 @@ function createSubject(run: RunCommand): { netfilter: Netfilter; lines: string[]
     marks: { masquerade: MASQUERADE, accept: ACCEPT },
     nodePorts: { first: 30_000, last: 32_767 },
     families: ['ipv4'],
-    report: { info: (text) => lines.push(`info ${text}`), warn: (text) => lines.push(`warn ${text}`) },
+    log: { info: (text) => lines.push(`info ${text}`), warn: (text) => lines.push(`warn ${text}`) },
     run,
   })
   return { netfilter, lines }

@@ -28,7 +28,7 @@ function setUp(answers: Readonly<Record<string, CommandResult>>) {
     marks: { masquerade: 1 << 14, accept: 1 << 13 },
     nodePorts: { first: 30_000, last: 32_767 },
     families: ['ipv4'],
-    report: { info: (text) => lines.push(`info ${text}`), warn: (text) => lines.push(`warn ${text}`) },
+    log: { info: (text) => lines.push(`info ${text}`), warn: (text) => lines.push(`warn ${text}`) },
     run,
   })
   return { netfilter, lines, calls }
@@ -79,7 +79,7 @@ test('the jump is not added a second time when only a rule of our chain is missi
     marks: { masquerade: 1 << 14, accept: 1 << 13 },
     nodePorts: { first: 30_000, last: 32_767 },
     families: ['ipv4'],
-    report: { info: () => undefined, warn: () => undefined },
+    log: { info: () => undefined, warn: () => undefined },
     run: (argv, input) => {
       if (argv[0] === 'iptables-restore') inputs.push(input ?? '')
       return run(argv, input)

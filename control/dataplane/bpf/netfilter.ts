@@ -4,6 +4,7 @@
  * kube-proxy's canary does.
  */
 
+import type { Logger } from '../../log.ts'
 import type { Family } from '../../model/types.ts'
 import type { CleanupReport } from '../dataplane.ts'
 import { describeFailure, type RunCommand, runCommand } from './command.ts'
@@ -27,7 +28,6 @@ import {
   tableDifferences,
   tableText,
 } from './nft-table.ts'
-import type { Report } from './report.ts'
 
 export interface NetfilterOptions {
   readonly marks: Marks
@@ -35,14 +35,14 @@ export interface NetfilterOptions {
   readonly nodePorts: PortRange
   /** Families whose FORWARD chain gets the rules. The nft table is of both. */
   readonly families: readonly Family[]
-  readonly report: Report
+  readonly log: Pick<Logger, 'info' | 'warn'>
   /** How commands are run; tests run them in a network namespace of their own. */
   readonly run?: RunCommand
 }
 
 export interface Netfilter {
   /**
-   * Installs what is missing and repairs what differs; changes nothing otherwise. Reports what it did, and a problem
+   * Installs what is missing and repairs what differs; changes nothing otherwise. Logs what it did, and a problem
    * once for as long as it lasts. Never rejects: the datapath works for most traffic without these rules.
    */
   ensure(): Promise<void>
@@ -55,7 +55,7 @@ const ABSENT_CODES: readonly (number | undefined)[] = [1, 2]
 const JUMPS_MAX = 16
 
 export function createNetfilter(options: NetfilterOptions): Netfilter {
-  const { marks, nodePorts, families, report } = options
+  const { marks, nodePorts, families, log } = options
   const run = options.run ?? runCommand
   let installedBefore = false
   let known = new Set<string>()
@@ -66,12 +66,12 @@ export function createNetfilter(options: NetfilterOptions): Netfilter {
     for (const { changes } of findings) {
       // The first time it is an installation; afterwards somebody took away what was there.
       for (const change of changes) {
-        if (installedBefore) report.warn(`repaired ${change}: something else had changed or removed it`)
-        else report.info(`installed ${change}`)
+        if (installedBefore) log.warn(`repaired ${change}: something else had changed or removed it`)
+        else log.info(`installed ${change}`)
       }
     }
     const problems = new Set(findings.flatMap((finding) => finding.problems))
-    for (const problem of problems) if (!known.has(problem)) report.warn(problem)
+    for (const problem of problems) if (!known.has(problem)) log.warn(problem)
     known = problems
     installedBefore = problems.size === 0
   }
