@@ -1,0 +1,304 @@
+/**
+ * The command line: which commands and options there are, what each is for, and what an exit code means.
+ * The only file that knows commander. What the commands do is handed in.
+ */
+
+import { hostname } from 'node:os'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import {
+  type BackendOptions,
+  DEFAULT_BPF_ROOT,
+  type FactOptions,
+  type FlowOptions,
+  OptionError,
+  PROTOCOLS,
+  type ProbeOptions,
+  parseMapSize,
+  parseNodeName,
+  parsePath,
+  parseProtocol,
+  parseSource,
+  parseVerbosity,
+  type RootOption,
+  type RunOptions,
+  type SourceOption,
+} from './options.ts'
+
+/** What each command does. An error that is thrown is the caller's of `runProgram`. */
+export interface Commands {
+  run(options: RunOptions): Promise<void>
+  services(options: FactOptions): Promise<void>
+  backends(options: BackendOptions): Promise<void>
+  flows(options: FlowOptions): Promise<void>
+  probe(options: ProbeOptions): Promise<void>
+  cleanup(options: RootOption): Promise<void>
+}
+
+/** Where the words go; the default is the process's own. */
+export interface Terminal {
+  out(text: string): void
+  err(text: string): void
+}
+
+export const EXIT_OK = 0
+/** The caller must change something: an option, a privilege, the kernel. */
+export const EXIT_USAGE = 2
+
+const HINTS = `
+If you know another tool:
+  ipvsadm -Ln                              sluice services
+  ipvsadm -Lnc, conntrack -L               sluice flows
+  cilium-dbg service list                  sluice services
+  cilium-dbg bpf lb list --backends        sluice backends
+  cilium-dbg bpf ct list global            sluice flows
+  calico-node -bpf nat dump                sluice services, sluice backends
+  kube-proxy --cleanup                     sluice cleanup
+  kube-proxy --hostname-override NAME      sluice run --node-name NAME
+
+services, backends and flows read the maps pinned in the kernel: they need root, and no daemon.
+Exit codes: 0 done, 1 it failed, 2 it cannot be done like this: an option, a privilege or the kernel must change.`
+
+/**
+ * Reads the arguments (without the names of Node.js and script) and runs the command.
+ *
+ * @param version What `--version` prints.
+ * @returns The exit code: 0, or 2 for arguments that make no sense, which are reported. What a command throws is thrown.
+ */
+export async function runProgram(
+  args: readonly string[],
+  version: string,
+  commands: Commands,
+  terminal: Terminal = {
+    out: (text) => process.stdout.write(text),
+    err: (text) => process.stderr.write(text),
+  },
+): Promise<number> {
+  try {
+    const program = createProgram(version, commands, terminal)
+    await program.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' })
+    return EXIT_OK
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_OK : EXIT_USAGE
+    if (!(error instanceof OptionError)) throw error
+    terminal.err(`sluice: ${error.message}\n`)
+    return EXIT_USAGE
+  }
+}
+
+function createProgram(version: string, commands: Commands, terminal: Terminal): Command {
+  const program = new Command('sluice')
+    .description('Kubernetes Services balanced by eBPF, beside any CNI: a replacement for kube-proxy.')
+    .version(version, '-V, --version', 'print the version')
+    .helpCommand('help [command]', 'explain a command')
+    .addHelpText('after', HINTS)
+    .configureOutput({
+      writeOut: terminal.out,
+      writeErr: terminal.err,
+      outputError: (text, write) => write(errorText(text)),
+    })
+    .exitOverride()
+  addRun(program, commands)
+  addServices(program, commands)
+  addBackends(program, commands)
+  addFlows(program, commands)
+  addProbe(program, commands)
+  addCleanup(program, commands)
+  return program
+}
+
+function addRun(program: Command, commands: Commands): void {
+  subcommand(
+    program,
+    'run',
+    'run the daemon: keep the kernel as the Services say',
+    'sluice run --source files:examples --node-name n1',
+  )
+    .addOption(
+      option(
+        '--source <KIND:PLACE>',
+        'where the objects come from: files:DIR, a folder of YAML manifests',
+        parseSource,
+      ),
+    )
+    .addOption(nodeNameOption())
+    .addOption(bpfRootOption())
+    .addOption(cgroupRootOption())
+    .addOption(
+      option('--map-size <NAME=N>', 'entries of a map, once for each map to size', (text, sizes) =>
+        parseMapSize(text, sizes as Record<string, number>),
+      ).default({}, "the object's own sizes"),
+    )
+    .addOption(
+      option('-v, --v <N>', 'how much to log: 0 to 2 info, 3 debug, 5 trace', parseVerbosity).default(0),
+    )
+    .addOption(option('--logging-format <FORMAT>', 'how to log').choices(['text', 'json']).default('text'))
+    .addHelpText(
+      'after',
+      '\nTraffic flows on when the daemon stops or dies; the next one adopts what is in the kernel.',
+    )
+    .action((read: ReadRunOptions) => commands.run(runOptions(read)))
+}
+
+function addServices(program: Command, commands: Commands): void {
+  const command = subcommand(
+    program,
+    'services',
+    'list the services in the kernel: frontends, and the backends that new connections get',
+    'sluice services --service default/web',
+  )
+  addFactOptions(command).action((options: FactOptions) => commands.services(factOptions(options)))
+}
+
+function addBackends(program: Command, commands: Commands): void {
+  const command = subcommand(
+    program,
+    'backends',
+    'list the backends in the kernel, also those that only finish what they have',
+    'sluice backends --state draining -o json',
+  )
+  addFactOptions(command)
+    .addOption(
+      option('--state <STATE>', 'only backends in this state').choices(['active', 'draining', 'gone']),
+    )
+    .action((options: BackendOptions) => commands.backends({ ...factOptions(options), state: options.state }))
+}
+
+function addFlows(program: Command, commands: Commands): void {
+  const command = subcommand(
+    program,
+    'flows',
+    'list the connections being translated: client, frontend, backend, state',
+    'sluice flows --protocol udp --client 10.244.1.2',
+  )
+  addFactOptions(command)
+    .addOption(
+      option('--state <STATE>', 'only flows in this state').choices([
+        'new',
+        'replied',
+        'established',
+        'closing',
+        'collided',
+      ]),
+    )
+    .addOption(option('--client <ADDRESS>', 'only flows of this client'))
+    .action((options: FlowOptions) =>
+      commands.flows({ ...factOptions(options), state: options.state, client: options.client }),
+    )
+}
+
+function addProbe(program: Command, commands: Commands): void {
+  subcommand(
+    program,
+    'probe',
+    'show what this kernel and node have, what is missing, what would be used and why',
+    'sluice probe -o json',
+  )
+    .addOption(nodeNameOption())
+    .addOption(bpfRootOption())
+    .addOption(cgroupRootOption())
+    .addOption(outputOption())
+    .addHelpText('after', '\nChanges nothing. Exit code 2 when `sluice run` would refuse to start.')
+    .action((options: ProbeOptions) => commands.probe(options))
+}
+
+function addCleanup(program: Command, commands: Commands): void {
+  subcommand(
+    program,
+    'cleanup',
+    'remove every trace from the kernel and name each: links, pins, netfilter rules, mounts',
+    'sluice cleanup',
+  )
+    .addOption(bpfRootOption())
+    .addHelpText(
+      'after',
+      '\nConnections that are being translated end. Stop the daemon first. Running it again is harmless.',
+    )
+    .action((options: RootOption) => commands.cleanup({ bpfRoot: options.bpfRoot }))
+}
+
+function subcommand(program: Command, name: string, summary: string, example: string): Command {
+  return program
+    .command(name)
+    .summary(summary)
+    .description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`)
+    .allowExcessArguments(false)
+    .helpOption('-h, --help', 'explain this command')
+    .addHelpText('after', `\nExample:\n  ${example}`)
+}
+
+/** An option whose parser may throw an `OptionError`. */
+function option(
+  flags: string,
+  description: string,
+  parse?: (text: string, previous: unknown) => unknown,
+): Option {
+  const made = new Option(flags, description)
+  if (parse === undefined) return made
+  return made.argParser((text: string, previous: unknown) => {
+    try {
+      return parse(text, previous)
+    } catch (error) {
+      if (error instanceof OptionError) throw new InvalidArgumentError(error.message)
+      throw error
+    }
+  })
+}
+
+const bpfRootOption = () =>
+  option('--bpf-root <DIR>', 'folder of the pins', parsePath).default(DEFAULT_BPF_ROOT).env('SLUICE_BPF_ROOT')
+
+const cgroupRootOption = () =>
+  option(
+    '--cgroup-root <DIR>',
+    'cgroup v2 folder whose processes are served at their sockets (default: the root of the mount)',
+    parsePath,
+  )
+
+const nodeNameOption = () =>
+  option('--node-name <NAME>', 'name of the Node object of this node', parseNodeName).default(
+    hostname().toLowerCase(),
+    "the host's name",
+  )
+
+const outputOption = () =>
+  option('-o, --output <FORMAT>', 'how to print').choices(['table', 'json']).default('table')
+
+function addFactOptions(command: Command): Command {
+  return command
+    .addOption(
+      option('--service <NAMESPACE/NAME>', 'only this service; a name alone means in every namespace'),
+    )
+    .addOption(option('--protocol <PROTOCOL>', `only this protocol: ${PROTOCOLS.join(', ')}`, parseProtocol))
+    .addOption(outputOption())
+    .addOption(bpfRootOption())
+}
+
+function factOptions(options: FactOptions): FactOptions {
+  return {
+    bpfRoot: options.bpfRoot,
+    output: options.output,
+    service: options.service,
+    protocol: options.protocol,
+  }
+}
+
+/** commander's words, as every other error of this program looks. */
+function errorText(text: string): string {
+  const isLost = text.startsWith('error: unknown command') && !text.includes('Did you mean')
+  return `${text.replace(/^error: /, 'sluice: ')}${isLost ? '(sluice --help lists the commands)\n' : ''}`
+}
+
+/** As commander hands them over: by the long names of the options. */
+interface ReadRunOptions extends Omit<RunOptions, 'source' | 'mapSizes' | 'verbosity'> {
+  readonly source: SourceOption | undefined
+  readonly mapSize: Readonly<Record<string, number>>
+  readonly v: number
+}
+
+function runOptions(read: ReadRunOptions): RunOptions {
+  const { source, nodeName, bpfRoot, cgroupRoot, mapSize, v, loggingFormat } = read
+  if (source === undefined) {
+    throw new OptionError('--source is missing: it takes files:DIR, a folder of YAML manifests.')
+  }
+  return { source, nodeName, bpfRoot, cgroupRoot, mapSizes: mapSize, verbosity: v, loggingFormat }
+}
