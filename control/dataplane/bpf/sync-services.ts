@@ -1,0 +1,103 @@
+/** One sync of services: additions for all, then removals, in pieces so that the event loop gets its turn. */
+import { leftoverChanges, planAdditions, type ServiceWish, settleAdditions } from '../../layout/additions.ts'
+import type { Believed } from '../../layout/believed.ts'
+import { hasRemovals, type Plan, type ServiceChange } from '../../layout/change.ts'
+import { planRemovals, settleRemovals } from '../../layout/removals.ts'
+import type { ServiceKey } from '../../model/types.ts'
+import { carryOut, type Outcome, type Targets } from './writer.ts'
+
+/** Service ports and backends that one piece deals with: some milliseconds of work. */
+const PIECE_SIZE = 2048
+
+export interface SyncContext {
+  readonly believed: Believed
+  readonly targets: Targets
+  /** Milliseconds of a clock that never goes back. */
+  readonly clock: () => number
+  /** Service ids that are about to be used for another service. */
+  readonly onNewServices: (ids: readonly number[]) => void
+}
+
+/** What a sync did, in entries of maps. */
+export interface SyncOutcome {
+  written: number
+  deleted: number
+  unchanged: number
+  /** What the kernel refused, by Service; undefined: belongs to none. To be tried again. */
+  readonly failures: { readonly key: ServiceKey | undefined; readonly message: string }[]
+}
+
+/** Makes the kernel hold these services; others stay as they are. Yields between pieces, returns what it did. */
+export function* syncServices(
+  context: SyncContext,
+  wishes: Iterable<ServiceWish>,
+): Generator<void, SyncOutcome, void> {
+  const outcome: SyncOutcome = { written: 0, deleted: 0, unchanged: 0, failures: [] }
+  const removals = leftoverChanges(context.believed)
+  for (const piece of inPieces(wishes, sizeOfWish)) {
+    removals.push(...add(context, piece, outcome))
+    yield
+  }
+  for (const piece of inPieces(removals, sizeOfRemoval)) {
+    remove(context, piece, outcome)
+    yield
+  }
+  // ClusterIPs that lost their service without anything else to remove.
+  remove(context, [], outcome)
+  return outcome
+}
+
+/** Carries out the additions of some services; returns the changes that have removals left. */
+function add(context: SyncContext, wishes: readonly ServiceWish[], outcome: SyncOutcome): ServiceChange[] {
+  const { believed, targets, clock } = context
+  const plan = planAdditions(believed, wishes, clock())
+  context.onNewServices(plan.newServices)
+  const result = carryOut(plan, believed.mirror, targets)
+  settleAdditions(believed, plan, clock())
+  outcome.unchanged += plan.unchanged
+  outcome.failures.push(...plan.refused)
+  note(plan, result, outcome)
+  return plan.changes.filter((change, owner) => !result.failed.has(owner) && hasRemovals(change))
+}
+
+function remove(context: SyncContext, changes: readonly ServiceChange[], outcome: SyncOutcome): void {
+  const { believed, targets, clock } = context
+  const plan = planRemovals(believed, changes)
+  const result = carryOut(plan, believed.mirror, targets)
+  settleRemovals(believed, plan, (owner) => result.failed.has(owner), clock())
+  note(plan, result, outcome)
+}
+
+function note(plan: Plan, result: Outcome, outcome: SyncOutcome): void {
+  outcome.written += result.written
+  outcome.deleted += result.deleted
+  for (const [owner, message] of result.failed) {
+    const change = plan.changes[owner]
+    outcome.failures.push({
+      key: change?.key,
+      message: change === undefined ? message : `${change.title}: ${message}`,
+    })
+  }
+}
+
+function sizeOfWish(wish: ServiceWish): number {
+  return wish.ports.reduce((sum, port) => sum + 1 + port.backends.length, 1)
+}
+
+function sizeOfRemoval(change: ServiceChange): number {
+  return 1 + change.demotions.length + (change.removed ? change.record.backends.length : 0)
+}
+
+function* inPieces<T>(items: Iterable<T>, sizeOf: (item: T) => number): IterableIterator<T[]> {
+  let piece: T[] = []
+  let size = 0
+  for (const item of items) {
+    piece.push(item)
+    size += sizeOf(item)
+    if (size < PIECE_SIZE) continue
+    yield piece
+    piece = []
+    size = 0
+  }
+  if (piece.length > 0) yield piece
+}

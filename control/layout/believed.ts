@@ -1,0 +1,229 @@
+/** What the kernel holds and who owns which part of it: the state that plans are made against. */
+import type { ServiceKey } from '../model/types.ts'
+import { keyText } from './bytes.ts'
+import type { FamilyLayout } from './family.ts'
+import { type Backend4, backendFlag, backendState, listKind, service as serviceCodec } from './generated.ts'
+import { keyOfService, portKey } from './identity.ts'
+import { Mirror } from './mirror.ts'
+import { IdPool, SlotPool, type SlotRange } from './pools.ts'
+
+/** Entries of the maps that ids and slots index. */
+export interface Capacities {
+  /** The smallest of all maps that are indexed by service id, or by list id: half of it. */
+  readonly services: number
+  readonly backends: number
+  readonly slots: number
+}
+
+/** Both kinds of lists, as their ids count them. */
+export const LIST_KINDS = [
+  { name: 'cluster', index: listKind.CLUSTER },
+  { name: 'local', index: listKind.LOCAL },
+] as const
+
+/** The id of a list in `lists` and `cursors`. */
+export function listId(service: number, kind: number): number {
+  return service * listKind.COUNT + kind
+}
+
+/** The flags of a backend that say which lists it is in. */
+export const IN_LISTS = backendFlag.IN_CLUSTER | backendFlag.IN_LOCAL
+
+/** Whether an entry of `backends` is in use, and by this service. */
+export function isServing(entry: Backend4, service: number): boolean {
+  return (
+    entry.service === service &&
+    (entry.state === backendState.ACTIVE || entry.state === backendState.DRAINING)
+  )
+}
+
+/** What belongs to one service id. */
+export interface ServiceRecord {
+  readonly id: number
+  /** Undefined for leftovers of an interrupted removal, whose name is gone. */
+  readonly key: ServiceKey | undefined
+  /** See `portKey`. */
+  readonly port: string
+  /** Ids of its backends, but for those that are gone. */
+  backends: number[]
+  /** Keys that may point to it in `frontends` and `nodeports`. */
+  frontends: string[]
+  /** Key text in `cluster_ips`; empty when it has none. */
+  clusterIp: string
+  /** What the words of its lists refer to, by list kind. */
+  readonly ranges: [SlotRange, SlotRange]
+}
+
+const NO_SLOTS: SlotRange = { first: 0, count: 0 }
+
+/** Ids and slots are used again after this many milliseconds: far longer than any program runs. */
+export const GRACE_MS = 1000
+
+export class Believed {
+  readonly mirror: Mirror
+  readonly backendIds: IdPool
+  readonly slots: SlotPool
+  readonly #serviceIds: IdPool
+  readonly #byKey = new Map<ServiceKey, ServiceRecord[]>()
+  readonly #leftovers = new Set<ServiceRecord>()
+  /** How many service ports have an address as their ClusterIP. */
+  readonly #clusterIpUsers = new Map<string, number>()
+  readonly #idleClusterIps = new Set<string>()
+  #nextGeneration = 1
+
+  constructor(layout: FamilyLayout, capacities: Capacities) {
+    this.mirror = new Mirror(layout)
+    this.#serviceIds = new IdPool('services', capacities.services, GRACE_MS)
+    this.backendIds = new IdPool(`backends${layout.number}`, capacities.backends, GRACE_MS)
+    this.slots = new SlotPool(`backend_slots${layout.number}`, capacities.slots, GRACE_MS)
+  }
+
+  /** Keys of all services that have a record. */
+  keys(): IterableIterator<ServiceKey> {
+    return this.#byKey.keys()
+  }
+
+  records(key: ServiceKey): readonly ServiceRecord[] {
+    return this.#byKey.get(key) ?? []
+  }
+
+  /** Parts of services without a name; to be removed. */
+  leftovers(): readonly ServiceRecord[] {
+    return [...this.#leftovers]
+  }
+
+  /** Gives a service port an id. Throws PoolExhaustedError. */
+  createRecord(key: ServiceKey, port: string, now: number): ServiceRecord {
+    return this.#addRecord(this.#serviceIds.allocate(now), key, port)
+  }
+
+  /** Takes everything back that a service port had. Nothing in the kernel may refer to it any more. */
+  dropRecord(record: ServiceRecord, now: number): void {
+    for (const id of record.backends) this.backendIds.release(id, now)
+    for (const range of record.ranges) this.slots.release(range, now)
+    this.setClusterIp(record, '')
+    this.#serviceIds.release(record.id, now)
+    this.#leftovers.delete(record)
+    if (record.key === undefined) return
+    const others = this.records(record.key).filter((other) => other !== record)
+    if (others.length > 0) this.#byKey.set(record.key, others)
+    else this.#byKey.delete(record.key)
+  }
+
+  /** A number that no backend had before, as long as fewer than 2^32 come in the life of the maps. */
+  nextGeneration(): number {
+    return this.#nextGeneration++
+  }
+
+  setClusterIp(record: ServiceRecord, address: string): void {
+    if (record.clusterIp === address) return
+    const before = record.clusterIp
+    record.clusterIp = address
+    if (before !== '') this.#countClusterIp(before, -1)
+    if (address !== '') this.#countClusterIp(address, 1)
+  }
+
+  clusterIpUsers(address: string): number {
+    return this.#clusterIpUsers.get(address) ?? 0
+  }
+
+  /** Addresses that may still be in `cluster_ips` though no service port has them any more. */
+  idleClusterIps(): readonly string[] {
+    return [...this.#idleClusterIps]
+  }
+
+  /** The kernel does not hold this idle address. */
+  forgetClusterIp(address: string): void {
+    this.#idleClusterIps.delete(address)
+  }
+
+  /**
+   * Finds out who owns what, after the mirror was filled with what an earlier process left. Ids and slots that nobody
+   * owns count as released now.
+   */
+  adopt(now: number): void {
+    const byId = new Map<number, ServiceRecord>()
+    const owner = (id: number): ServiceRecord => {
+      const known = byId.get(id)
+      if (known !== undefined) return known
+      const name = this.mirror.names.get(id)
+      const record =
+        name === undefined
+          ? this.#addRecord(id, undefined, '')
+          : this.#addRecord(id, keyOfService(name), portKey(name))
+      byId.set(id, record)
+      return record
+    }
+    for (const id of this.mirror.names.keys()) owner(id)
+    for (const key of this.mirror.frontendKeys()) {
+      const target = this.mirror.frontend(key)
+      if (target !== undefined) owner(target.service).frontends.push(key)
+    }
+    for (const id of this.mirror.sourceRanges.keys()) owner(id)
+    this.#adoptLists(owner, now)
+    this.#adoptBackends(owner, now)
+    this.#adoptClusterIps(byId)
+    const highest = byId.keys().reduce((max, id) => Math.max(max, id), this.mirror.services.length - 1)
+    this.#serviceIds.restore(new Set(byId.keys()), Math.max(0, highest), now)
+  }
+
+  #adoptLists(owner: (id: number) => ServiceRecord, now: number): void {
+    const used: SlotRange[] = []
+    for (let id = listKind.COUNT; id < this.mirror.lists.length; id++) {
+      const range = this.mirror.list(id)
+      if (range.count === 0) continue
+      used.push(range)
+      owner(Math.floor(id / listKind.COUNT)).ranges[id % listKind.COUNT] = range
+    }
+    this.slots.restore(used, this.mirror.slots.length, now)
+  }
+
+  #adoptBackends(owner: (id: number) => ServiceRecord, now: number): void {
+    const used = new Set<number>()
+    for (let id = 1; id < this.mirror.backends.length; id++) {
+      const entry = this.mirror.backend(id)
+      this.#nextGeneration = Math.max(this.#nextGeneration, entry.generation + 1)
+      if (!isServing(entry, entry.service)) continue
+      used.add(id)
+      owner(entry.service).backends.push(id)
+    }
+    this.backendIds.restore(used, Math.max(0, this.mirror.backends.length - 1), now)
+  }
+
+  #adoptClusterIps(byId: ReadonlyMap<number, ServiceRecord>): void {
+    for (const address of this.mirror.clusterIps.keys()) this.#idleClusterIps.add(address)
+    const { addressSize } = this.mirror.layout
+    for (const record of byId.values()) {
+      if (record.key === undefined || record.id >= this.mirror.services.length) continue
+      const { clusterIp } = serviceCodec.decode(this.mirror.services.view, record.id * serviceCodec.size)
+      const address = clusterIp.subarray(0, addressSize)
+      if (address.some((byte) => byte !== 0)) this.setClusterIp(record, keyText(address))
+    }
+  }
+
+  #countClusterIp(address: string, change: 1 | -1): void {
+    const users = this.clusterIpUsers(address) + change
+    if (users > 0) {
+      this.#clusterIpUsers.set(address, users)
+      this.#idleClusterIps.delete(address)
+    } else {
+      this.#clusterIpUsers.delete(address)
+      this.#idleClusterIps.add(address)
+    }
+  }
+
+  #addRecord(id: number, key: ServiceKey | undefined, port: string): ServiceRecord {
+    const record: ServiceRecord = {
+      id,
+      key,
+      port,
+      backends: [],
+      frontends: [],
+      clusterIp: '',
+      ranges: [NO_SLOTS, NO_SLOTS],
+    }
+    if (key === undefined) this.#leftovers.add(record)
+    else this.#byKey.set(key, [...this.records(key), record])
+    return record
+  }
+}

@@ -1,0 +1,44 @@
+/** What differs between the maps of IPv4 and those of IPv6: suffix, sizes and codecs. */
+import type { Family, Protocol } from '../model/types.ts'
+import * as generated from './generated.ts'
+
+type Codec<T> = generated.Codec<T>
+
+/** The layouts of one IP family. The structs have the same fields in both; only their sizes differ. */
+export interface FamilyLayout {
+  readonly family: Family
+  /** As in `service.family` and at the end of the maps' names. */
+  readonly number: 4 | 6
+  /** Bytes of an address. */
+  readonly addressSize: 4 | 16
+  readonly addressKey: Codec<generated.AddressKey4>
+  readonly backend: Codec<generated.Backend4>
+  readonly clusterIp: Codec<generated.ClusterIp4>
+  readonly flow: Codec<generated.Flow4>
+  readonly frontend: Codec<generated.Frontend4>
+  readonly frontendKey: Codec<generated.FrontendKey4>
+  readonly nodeAddress: Codec<generated.NodeAddress4>
+  readonly sourceRangeKey: Codec<generated.SourceRangeKey4>
+}
+
+export const ipv4Layout: FamilyLayout = {
+  family: 'ipv4',
+  number: 4,
+  addressSize: 4,
+  addressKey: generated.addressKey4,
+  backend: generated.backend4,
+  clusterIp: generated.clusterIp4,
+  flow: generated.flow4,
+  frontend: generated.frontend4,
+  frontendKey: generated.frontendKey4,
+  nodeAddress: generated.nodeAddress4,
+  sourceRangeKey: generated.sourceRangeKey4,
+}
+
+/** IANA's numbers of the transport protocols. */
+export const protocolNumber: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 }
+
+/** The protocol of an IANA number; undefined for one that no service has. */
+export function protocolOf(number: number): Protocol | undefined {
+  return number === 6 ? 'TCP' : number === 17 ? 'UDP' : number === 132 ? 'SCTP' : undefined
+}

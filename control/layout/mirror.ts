@@ -1,0 +1,142 @@
+/**
+ * What the kernel's maps hold, as far as the kernel said so: filled from the maps at a start, then entry by entry as
+ * writes succeed. Compact: 10,000 services with 10 endpoints each take about 10 MB.
+ */
+import { type TargetName, type TargetSizes, targetSizes } from './batches.ts'
+import { keyText, Table, viewOf } from './bytes.ts'
+import type { FamilyLayout } from './family.ts'
+import * as generated from './generated.ts'
+import { decodeIdentity, type ServiceIdentity } from './identity.ts'
+import type { SlotRange } from './pools.ts'
+
+/** What a frontend or a node port points to. */
+export interface FrontendTarget {
+  readonly service: number
+  readonly kind: number
+  readonly flags: number
+}
+
+export class Mirror {
+  readonly layout: FamilyLayout
+  readonly sizes: TargetSizes
+  readonly services = new Table(generated.service.size)
+  readonly lists = new Table(generated.list.size)
+  readonly slots = new Table(4)
+  readonly backends: Table
+  readonly #tables: Partial<Readonly<Record<TargetName, Table>>>
+  /** Names by service id. */
+  readonly names = new Map<number, ServiceIdentity>()
+  /** By key text: frontends (8 or 20 bytes) and node ports (4 bytes), which no key can be both of. */
+  readonly #frontends = new Map<string, number>()
+  /** Count of service ports by address. */
+  readonly clusterIps = new Map<string, number>()
+  /** Flags by address. */
+  readonly nodeAddresses = new Map<string, number>()
+  /** Key texts by service id. */
+  readonly sourceRanges = new Map<number, Set<string>>()
+
+  constructor(layout: FamilyLayout) {
+    this.layout = layout
+    this.sizes = targetSizes(layout)
+    this.backends = new Table(layout.backend.size)
+    this.#tables = {
+      services: this.services,
+      lists: this.lists,
+      backend_slots: this.slots,
+      backends: this.backends,
+    }
+  }
+
+  frontend(key: string): FrontendTarget | undefined {
+    const packed = this.#frontends.get(key)
+    if (packed === undefined) return undefined
+    return { service: Math.floor(packed / 65536), kind: (packed >>> 8) & 255, flags: packed & 255 }
+  }
+
+  /** Keys of all frontends and node ports. */
+  frontendKeys(): IterableIterator<string> {
+    return this.#frontends.keys()
+  }
+
+  list(id: number): SlotRange {
+    return id < this.lists.length ? generated.list.decode(this.lists.view, id * 8) : { first: 0, count: 0 }
+  }
+
+  /** All zero for an id that was never written. */
+  backend(id: number): generated.Backend4 {
+    const { backend } = this.layout
+    if (id >= this.backends.length) return backend.decode(new DataView(new ArrayBuffer(backend.size)), 0)
+    return backend.decode(this.backends.view, id * backend.size)
+  }
+
+  /** The kernel holds this entry. */
+  put(
+    target: TargetName,
+    keys: Uint8Array,
+    keyOffset: number,
+    values: Uint8Array,
+    valueOffset: number,
+  ): void {
+    const table = this.#tables[target]
+    if (table !== undefined) {
+      table.set(viewOf(keys).getUint32(keyOffset, true), values, valueOffset)
+      return
+    }
+    const key = keyText(keys, keyOffset, this.sizes[target].key)
+    const view = viewOf(values)
+    if (target === 'frontends' || target === 'nodeports') {
+      const { service, kind, flags } = this.layout.frontend.decode(view, valueOffset)
+      this.#frontends.set(key, service * 65536 + kind * 256 + flags)
+    } else if (target === 'service_names') {
+      const name = generated.serviceName.decode(view, valueOffset)
+      this.names.set(viewOf(keys).getUint32(keyOffset, true), decodeIdentity(name))
+    } else if (target === 'source_ranges') this.#putSourceRange(key, this.#rangeOwner(keys, keyOffset))
+    else if (target === 'cluster_ips') {
+      this.clusterIps.set(key, this.layout.clusterIp.decode(view, valueOffset).services)
+    } else if (target === 'node_addresses') {
+      this.nodeAddresses.set(key, this.layout.nodeAddress.decode(view, valueOffset).flags)
+    }
+  }
+
+  /** Takes in packed entries as they were read from a map. Elements of an array that are zero were never written. */
+  load(target: TargetName, keys: Uint8Array, values: Uint8Array, count: number): void {
+    const { key, value } = this.sizes[target]
+    const isArray = this.#tables[target] !== undefined
+    for (let i = 0; i < count; i++) {
+      if (isArray && isZero(values, i * value, value)) continue
+      this.put(target, keys, i * key, values, i * value)
+    }
+  }
+
+  /** The kernel does not hold this key any more. */
+  delete(target: TargetName, keys: Uint8Array, keyOffset: number): void {
+    const key = keyText(keys, keyOffset, this.sizes[target].key)
+    if (target === 'frontends' || target === 'nodeports') this.#frontends.delete(key)
+    else if (target === 'cluster_ips') this.clusterIps.delete(key)
+    else if (target === 'node_addresses') this.nodeAddresses.delete(key)
+    else if (target === 'service_names') this.names.delete(viewOf(keys).getUint32(keyOffset, true))
+    else if (target === 'source_ranges') this.#deleteSourceRange(key, this.#rangeOwner(keys, keyOffset))
+    else throw new TypeError(`an entry of ${target} cannot be deleted`)
+  }
+
+  #rangeOwner(keys: Uint8Array, offset: number): number {
+    return this.layout.sourceRangeKey.decode(viewOf(keys), offset).service
+  }
+
+  #putSourceRange(key: string, service: number): void {
+    const ranges = this.sourceRanges.get(service)
+    if (ranges === undefined) this.sourceRanges.set(service, new Set([key]))
+    else ranges.add(key)
+  }
+
+  #deleteSourceRange(key: string, service: number): void {
+    const ranges = this.sourceRanges.get(service)
+    ranges?.delete(key)
+    if (ranges?.size === 0) this.sourceRanges.delete(service)
+  }
+}
+
+function isZero(bytes: Uint8Array, offset: number, size: number): boolean {
+  for (let i = offset; i < offset + size; i++) if (bytes[i] !== 0) return false
+  return true
+}
