@@ -9,6 +9,20 @@ const ERRNO_NAMES: ReadonlyMap<number, string> = new Map([
   [95, 'EOPNOTSUPP'],
   // Internal to the kernel (include/linux/errno.h), yet bpf(2) returns it, for example for a missing batch operation.
   [524, 'ENOTSUPP'],
+  // libbpf's own (enum libbpf_errno).
+  ...[
+    'LIBELF',
+    'FORMAT',
+    'KVERSION',
+    'ENDIAN',
+    'INTERNAL',
+    'RELOC',
+    'LOAD',
+    'VERIFY',
+    'PROG2BIG',
+    'KVER',
+    'PROGTYPE',
+  ].map((name, i): [number, string] => [4000 + i, `LIBBPF_${name}`]),
 ])
 
 /** What an errno means in the calls made here, for those whose usual text misleads. */

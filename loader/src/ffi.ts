@@ -16,11 +16,9 @@ export type Pointer = bigint
 /** The functions of libbpf, named as in its headers (`bpf/bpf.h`, `bpf/libbpf.h`), where they are described. */
 export interface Libbpf {
   libbpf_version_string(): string
-  libbpf_set_print(callback: null): Pointer | null
+  libbpf_set_print(callback: Pointer | null): Pointer | null
   libbpf_num_possible_cpus(): number
-  libbpf_probe_bpf_prog_type(type: number, options: null): number
   libbpf_probe_bpf_map_type(type: number, options: null): number
-  libbpf_probe_bpf_helper(programType: number, helper: number, options: null): number
 
   bpf_object__open(path: string): Pointer | null
   bpf_object__load(object: Pointer): number
@@ -86,6 +84,14 @@ export interface Libbpf {
   bpf_link_create(program: number, target: number, attachType: number, options: Uint8Array | null): number
   bpf_link_update(link: number, program: number, options: null): number
   bpf_link_detach(link: number): number
+  bpf_prog_load(
+    type: number,
+    name: string,
+    license: string,
+    instructions: Uint8Array,
+    count: number,
+    options: Uint8Array,
+  ): number
   bpf_prog_test_run_opts(program: number, options: Uint8Array): number
 }
 
@@ -101,6 +107,8 @@ export interface Libc {
   recv(fd: number, buffer: Uint8Array, length: number, flags: number): number
   getsockopt(fd: number, level: number, name: number, value: Uint8Array, length: Uint8Array): number
   setsockopt(fd: number, level: number, name: number, value: Uint8Array, length: number): number
+  /** Arguments as a `va_list`, which on each supported machine is passed as a pointer. */
+  vsnprintf(buffer: Uint8Array, size: number, format: Pointer, list: Pointer): number
   /** Only for bpf(2): the number, the command, the attributes, their size. */
   syscall(number: number, command: number, attributes: Uint8Array, size: number): number
 }
@@ -111,9 +119,7 @@ const LIBBPF_SIGNATURES: Record<keyof Libbpf, Signature> = {
   libbpf_version_string: ['str'],
   libbpf_set_print: ['void *', 'void *'],
   libbpf_num_possible_cpus: ['int'],
-  libbpf_probe_bpf_prog_type: ['int', 'int', 'void *'],
   libbpf_probe_bpf_map_type: ['int', 'int', 'void *'],
-  libbpf_probe_bpf_helper: ['int', 'int', 'int', 'void *'],
 
   bpf_object__open: ['void *', 'str'],
   bpf_object__load: ['int', 'void *'],
@@ -158,6 +164,7 @@ const LIBBPF_SIGNATURES: Record<keyof Libbpf, Signature> = {
   bpf_link_create: ['int', 'int', 'int', 'int', 'void *'],
   bpf_link_update: ['int', 'int', 'int', 'void *'],
   bpf_link_detach: ['int', 'int'],
+  bpf_prog_load: ['int', 'int', 'str', 'str', 'void *', 'size_t', 'void *'],
   bpf_prog_test_run_opts: ['int', 'int', 'void *'],
 }
 
@@ -172,6 +179,7 @@ const LIBC_SIGNATURES: Record<keyof Libc, Signature> = {
   recv: ['int64', 'int', 'void *', 'size_t', 'int'],
   getsockopt: ['int', 'int', 'int', 'int', 'void *', 'void *'],
   setsockopt: ['int', 'int', 'int', 'int', 'void *', 'uint32'],
+  vsnprintf: ['int', 'void *', 'size_t', 'void *', 'void *'],
   syscall: ['int64', 'int64', 'int', 'void *', 'uint32'],
 }
 
@@ -193,6 +201,35 @@ export const libc: () => Libc = once(() => {
   checkPlatform()
   return bindAll<Libc>('libc.so.6', LIBC_SIGNATURES, 'this package needs Linux with the GNU C library')
 })
+
+const LIBBPF_WARN = 0
+const MESSAGE_SIZE = 1024
+
+/**
+ * Runs something with libbpf's warnings kept: what it says of a failure that its errno does not.
+ * Messages longer than a kilobyte are cut.
+ */
+export function keepWarnings<T>(run: () => T): { result: T; warnings: string[] } {
+  const warnings: string[] = []
+  const buffer = new Uint8Array(MESSAGE_SIZE)
+  const print = (level: number, format: Pointer, list: Pointer): number => {
+    if (level !== LIBBPF_WARN) return 0
+    const length = libc().vsnprintf(buffer, MESSAGE_SIZE, format, list)
+    const text = new TextDecoder().decode(buffer.subarray(0, Math.min(length, MESSAGE_SIZE - 1)))
+    warnings.push(text.replace(/^libbpf: /, '').trim())
+    return 0
+  }
+  const callback = koffi.register(print, koffi.pointer(printFunction()))
+  libbpf().libbpf_set_print(callback)
+  try {
+    return { result: run(), warnings }
+  } finally {
+    libbpf().libbpf_set_print(null)
+    koffi.unregister(callback)
+  }
+}
+
+const printFunction = once(() => koffi.proto('int', ['int', 'void *', 'void *']))
 
 /** errno as the last foreign call left it; read it before the next one. */
 export function errno(): number {

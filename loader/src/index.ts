@@ -49,11 +49,26 @@ export {
   parseAttributes,
 } from './netlink-message.ts'
 export { BpfObject, type ConstantValue, type LoadOptions, loadObject } from './object.ts'
+export {
+  capabilityNames,
+  effectiveCapabilities,
+  kernelRelease,
+  type Mount,
+  mountsOfType,
+  netnsCookie,
+  type ProbeAnswer,
+  probeBpfSyscall,
+  probeHelper,
+  probeMapType,
+  probeProgramType,
+  probeTcx,
+} from './probe.ts'
 export { BpfProgram, openPinnedProgram, type TestRunOptions, type TestRunResult } from './program.ts'
 export { type GlobalSpec, type MapSpec, type ObjectSpec, type ProgramSpec, readSpec } from './spec.ts'
 export { type TypedMap, typedMap } from './typed-map.ts'
 export {
   type CgroupHook,
+  type HelperName,
   type LinkType,
   MAP_FLAGS,
   type MapType,

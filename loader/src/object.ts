@@ -1,10 +1,17 @@
 /** From a spec to maps and programs in the kernel. */
 import { duplicate, openPin } from './descriptor.ts'
 import { BpfError, IncompatibleMapError, type MapDifference, SpecError, VerifierError } from './errors.ts'
-import { errno, libbpf, libc, type Pointer, viewOf } from './ffi.ts'
+import { errno, keepWarnings, libbpf, libc, type Pointer, viewOf } from './ffi.ts'
 import { BpfMap } from './map.ts'
 import { BpfProgram } from './program.ts'
-import { type GlobalSpec, listParts, type MapSpec, type ObjectSpec, openObject } from './spec.ts'
+import {
+  explainFailure,
+  type GlobalSpec,
+  listParts,
+  type MapSpec,
+  type ObjectSpec,
+  openObject,
+} from './spec.ts'
 
 /** The most of a verifier log that is kept, for each program; untouched pages cost nothing. */
 const LOG_SIZE = 16 << 20
@@ -224,13 +231,13 @@ function loadPrograms(handle: Pointer, spec: ObjectSpec, programs: Map<string, P
     for (const { name, program, log } of slots) {
       check(native.bpf_program__set_log_buf(program, log, LOG_SIZE), 'set log', `program ${name}`)
     }
-    const result = native.bpf_object__load(handle)
+    const { result, warnings } = keepWarnings(() => native.bpf_object__load(handle))
     if (result >= 0) return
     for (const { name, log } of slots) {
       const text = readLog(log)
       if (text !== '') throw new VerifierError(name, result, text)
     }
-    throw new BpfError('load', `object ${spec.path}`, result)
+    throw new BpfError('load', `object ${spec.path}`, result, explainFailure(warnings))
   } finally {
     libc().munmap(logs, length)
   }

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { parseElf } from './elf.ts'
 import { BpfError, SpecError } from './errors.ts'
-import { errno, type Libbpf, libbpf, type Pointer } from './ffi.ts'
+import { errno, keepWarnings, type Libbpf, libbpf, type Pointer } from './ffi.ts'
 import { type MapType, mapTypeName, type ProgramType, programTypeName } from './uapi.ts'
 
 /** A map that an object file defines. `maxEntries` and `flags` may be changed before `loadObject`. */
@@ -69,9 +69,22 @@ export function readSpec(path: string): ObjectSpec {
 
 /** libbpf's open step: parses the file. The caller closes the object. */
 export function openObject(path: string): Pointer {
-  const object = libbpf().bpf_object__open(path)
-  if (object === null) throw new BpfError('open', `object ${path}`, errno(), 'libbpf cannot read it')
-  return object
+  const { result, warnings } = keepWarnings(() => {
+    const object = libbpf().bpf_object__open(path)
+    return { object, reason: object === null ? errno() : 0 }
+  })
+  if (result.object === null) {
+    throw new BpfError('open', `object ${path}`, result.reason, explainFailure(warnings))
+  }
+  return result.object
+}
+
+/** What libbpf said of a failure, without the lines that only repeat that there was one. Undefined when nothing. */
+export function explainFailure(warnings: readonly string[]): string | undefined {
+  const telling = warnings.filter(
+    (line) => !/^failed to load object|PROG LOAD LOG|Retrying without BTF/.test(line),
+  )
+  return telling.length === 0 ? undefined : telling.slice(0, 3).join('; ')
 }
 
 /** libbpf's handles of the parts of an open object, by the names that this package uses. */

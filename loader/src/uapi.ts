@@ -185,3 +185,23 @@ export function linkTypeName(type: number): LinkType {
 export function isPerCpu(type: MapType): boolean {
   return type === 'percpu_hash' || type === 'percpu_array' || type === 'lru_percpu_hash'
 }
+
+/** Helpers worth probing for: `enum bpf_func_id`, and the kernel that brought them. */
+export const HELPERS = {
+  get_socket_cookie: { number: 46, since: '4.12' },
+  fib_lookup: { number: 69, since: '4.18' },
+  sk_lookup_tcp: { number: 84, since: '4.20' },
+  get_netns_cookie: { number: 122, since: '5.7' },
+  ringbuf_output: { number: 130, since: '5.8' },
+  redirect_neigh: { number: 152, since: '5.10' },
+  redirect_peer: { number: 155, since: '5.10' },
+  ktime_get_coarse_ns: { number: 160, since: '5.11' },
+  for_each_map_elem: { number: 164, since: '5.13' },
+  timer_init: { number: 169, since: '5.15' },
+  loop: { number: 181, since: '5.17' },
+  get_retval: { number: 186, since: '5.18' },
+  set_retval: { number: 187, since: '5.18' },
+  map_lookup_percpu_elem: { number: 195, since: '5.19' },
+} as const
+/** The name of such a helper, without `bpf_`. */
+export type HelperName = keyof typeof HELPERS
