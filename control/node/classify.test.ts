@@ -77,7 +77,7 @@ const nodes: Readonly<Record<string, readonly Row[]>> = {
       ethernet: false,
       addresses: ['10.244.1.64'],
       gateways: ['192.0.2.11'],
-      is: 'tunnel: of kind ipip',
+      is: 'none: of kind ipip, but its packets have no Ethernet header',
     },
   ],
   'a veth whose routes lead to the node itself (Cilium)': [
@@ -128,18 +128,27 @@ const nodes: Readonly<Record<string, readonly Row[]>> = {
   ],
   'the node is known by its address on a tunnel': [
     {
+      name: 'vx0',
+      kind: 'vxlan',
+      addresses: [NODE_IP],
+      is: "external: has the node's InternalIP 192.0.2.10",
+    },
+    { name: 'vx1', kind: 'vxlan', addresses: ['10.9.0.9'], is: 'tunnel: of kind vxlan' },
+  ],
+  'links whose packets have no Ethernet header': [
+    {
       name: 'wg0',
       kind: 'wireguard',
       ethernet: false,
       addresses: [NODE_IP],
-      is: "external: has the node's InternalIP 192.0.2.10",
+      is: "none: has the node's InternalIP 192.0.2.10, but its packets have no Ethernet header",
     },
     {
       name: 'wg1',
       kind: 'wireguard',
       ethernet: false,
       addresses: ['10.9.0.1'],
-      is: 'tunnel: of kind wireguard',
+      is: 'none: of kind wireguard, but its packets have no Ethernet header',
     },
   ],
   'what no packet of others passes': [
@@ -249,8 +258,9 @@ describe('what the programs must know of a device', () => {
     { name: 'wg0', kind: 'wireguard', ethernet: false, mac: '', is: '' },
   ])
   const found = classifyDevices(node, [NODE_IP], NO_PATTERNS)
-  const facts = found.map(({ name, bridge, mac, isolated }) => [
+  const facts = found.map(({ name, isBridge, bridge, mac, isolated }) => [
     name,
+    isBridge,
     bridge,
     Buffer.from(mac).toString('hex'),
     isolated,
@@ -258,11 +268,11 @@ describe('what the programs must know of a device', () => {
 
   test("a bridge's port has the bridge's MAC; a bond is no bridge; a device without frames has no MAC", () => {
     assert.deepEqual(facts, [
-      ['cni0', 0, '020000000001', false],
-      ['veth1', 1, '020000000001', true],
-      ['bond0', 0, '020000000003', false],
-      ['eth0', 0, '020000000004', false],
-      ['wg0', 0, '000000000000', false],
+      ['cni0', true, 0, '020000000001', false],
+      ['veth1', false, 1, '020000000001', true],
+      ['bond0', false, 0, '020000000003', false],
+      ['eth0', false, 0, '020000000004', false],
+      ['wg0', false, 0, '000000000000', false],
     ])
   })
 })

@@ -19,6 +19,8 @@
  * 9. A veth, netkit, tap or bridge: pod. A bridge beside its ports catches what comes before a new port is attached.
  * 10. A NIC with an address: external, for clients on its link may ask for node ports at that address.
  * 11. Anything else, such as the trunk below a VLAN device: nothing of ours passes there.
+ *
+ * Of what is left, a device whose packets have no Ethernet header gets none either, for now.
  */
 
 import type { Device } from './messages.ts'
@@ -44,9 +46,10 @@ export interface Classification {
 export interface ClassifiedDevice extends Classification {
   readonly ifindex: number
   readonly name: string
+  readonly isBridge: boolean
   /** The ifindex of the bridge it is a port of; 0: none. */
   readonly bridge: number
-  /** Frames to this address are for the node: the bridge's for a port. All zero when the device carries no frames. */
+  /** Six bytes: frames to this address are for the node. The bridge's for a port; zeros for a device without frames. */
   readonly mac: Uint8Array
   readonly isolated: boolean
 }
@@ -107,12 +110,22 @@ export function classifyDevices(
       return {
         ifindex: device.ifindex,
         name: device.name,
-        ...classify(device, facts, patterns),
+        ...withFrames(device, classify(device, facts, patterns)),
+        isBridge: device.kind === 'bridge',
         bridge: bridge?.ifindex ?? 0,
         mac: macBytes(device.ethernet ? (bridge ?? device).mac : ''),
         isolated: bridge !== undefined && device.isolated,
       }
     })
+}
+
+/**
+ * The programs read an Ethernet header first. Where there is none (ipip, WireGuard, tun, PPP) they would read other bytes
+ * as addresses, so they stay away: what passes there is routed as without Sluice.
+ */
+function withFrames(device: Device, found: Classification): Classification {
+  if (device.ethernet || found.class === 'none') return found
+  return { class: 'none', why: `${found.why}, but its packets have no Ethernet header` }
 }
 
 /** What else there is to know of a device. */

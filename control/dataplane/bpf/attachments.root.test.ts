@@ -1,0 +1,364 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
+import {
+  attachTcx,
+  type BpfObject,
+  loadObject,
+  openPinnedLink,
+  queryTcx,
+  readSpec,
+  typedMap,
+  u32,
+  u64,
+} from 'libbpf-ts'
+import { compileFile, openDescriptors, pinFolder } from '../../../loader/test/kit.ts'
+import { bpffsMount, cgroup2Mount } from '../../../tools/cluster/mounts.ts'
+import { device as deviceCodec } from '../../layout/generated.ts'
+import { type AttachableDevice, Attachments, SOCKET_HOOKS } from './attachments.ts'
+import { removeLinks } from './pinned-links.ts'
+
+const id = `slt${process.pid.toString()}`
+const MAC = Uint8Array.of(2, 0, 0, 0, 0, 7)
+
+describe('attachments', () => {
+  const temporary = mkdtempSync(join(tmpdir(), `${id}-attachments-`))
+  let objectPath: string
+  let cgroupRoot: string
+  let bpfRoot: string
+  let pins: ReturnType<typeof pinFolder>
+  let object: BpfObject
+  let lines: string[] = []
+  let created = 0
+  const devices = new Set<string>()
+
+  const log = {
+    debug: () => undefined,
+    info: (text: string) => lines.push(`info ${text}`),
+    warn: (text: string, fields?: Readonly<Record<string, unknown>>) =>
+      lines.push(`warn ${text}${fields?.['err'] === undefined ? '' : `: ${String(fields['err'])}`}`),
+  }
+
+  const load = (): BpfObject =>
+    loadObject(readSpec(objectPath), {
+      pinnedMaps: { devices: join(bpfRoot, 'devices'), packets: join(bpfRoot, 'packets') },
+    })
+
+  const create = (of: BpfObject = object): Attachments =>
+    new Attachments({ object: of, bpfRoot, cgroupRoot, log })
+
+  /** A veth of its own, up, as the model of a device knows it. Its other end is the same name with an x. */
+  function addDevice(changes: Partial<AttachableDevice> = {}): AttachableDevice {
+    created += 1
+    const name = `${id}v${created.toString()}`
+    execFileSync('ip', ['-batch', '-'], {
+      input: `link add ${name} type veth peer name ${name}x\nlink set ${name} up\nlink set ${name}x up\n`,
+    })
+    devices.add(name)
+    const ifindex = Number(execFileSync('cat', [`/sys/class/net/${name}/ifindex`]).toString())
+    return { ifindex, name, class: 'pod', isBridge: false, bridge: 0, mac: MAC, isolated: false, ...changes }
+  }
+
+  function deleteDevice({ name }: AttachableDevice): void {
+    execFileSync('ip', ['link', 'delete', name])
+    devices.delete(name)
+  }
+
+  const links = (): string[] => {
+    try {
+      return readdirSync(join(bpfRoot, 'links')).sort()
+    } catch {
+      return []
+    }
+  }
+  const chain = ({ ifindex }: AttachableDevice) => ({
+    ingress: queryTcx(ifindex, 'ingress').programIds,
+    egress: queryTcx(ifindex, 'egress').programIds,
+  })
+  const ours = (of: BpfObject = object) => ({
+    ingress: [of.program('ingress').id],
+    egress: [of.program('egress').id],
+  })
+  const entries = () =>
+    [...typedMap(object.map('devices'), u32, deviceCodec).entries()].map(([, entry]) => entry)
+  const count = (where: number): bigint => typedMap(object.map('packets'), u32, u64).get(where) ?? 0n
+
+  before(() => {
+    bpffsMount()
+    objectPath = compileFile(
+      join(import.meta.dirname, 'attachments.fixture.bpf.c'),
+      join(temporary, 'fixture.o'),
+    )
+    cgroupRoot = join(cgroup2Mount(), `${id}-attachments`)
+    mkdirSync(cgroupRoot)
+  })
+
+  beforeEach(() => {
+    lines = []
+    pins = pinFolder('attachments')
+    bpfRoot = pins.path
+    object = load()
+  })
+
+  afterEach(() => {
+    object.close()
+    for (const name of devices) execFileSync('ip', ['link', 'delete', name])
+    devices.clear()
+    removeLinks(bpfRoot)
+    pins[Symbol.dispose]()
+  })
+
+  after(() => {
+    rmSync(temporary, { recursive: true })
+    rmdirSync(cgroupRoot)
+  })
+
+  test('a device gets its entry and both programs; none where the class is none', () => {
+    const [pod, idle] = [addDevice({ bridge: 3, isolated: true }), addDevice({ class: 'none' })]
+    create().setDevices([pod, idle])
+    assert.deepEqual(chain(pod), ours())
+    assert.deepEqual(chain(idle), { ingress: [], egress: [] })
+    assert.deepEqual(links(), [`${pod.ifindex.toString()}-egress`, `${pod.ifindex.toString()}-ingress`])
+    assert.deepEqual(entries(), [{ ifindex: pod.ifindex, bridge: 3, mac: MAC, class: 2, flags: 3 }])
+    assert.deepEqual(lines, [])
+  })
+
+  test('another class or bridge changes the entry and leaves the links alone', () => {
+    const pod = addDevice()
+    const subject = create()
+    subject.setDevices([pod])
+    const before = queryTcx(pod.ifindex, 'ingress').linkIds
+    subject.setDevices([{ ...pod, class: 'external', isBridge: true }])
+    assert.deepEqual(entries(), [{ ifindex: pod.ifindex, bridge: 0, mac: MAC, class: 1, flags: 4 }])
+    assert.deepEqual(queryTcx(pod.ifindex, 'ingress').linkIds, before)
+    subject.setDevices([{ ...pod, class: 'none' }])
+    assert.deepEqual([chain(pod), entries(), links()], [{ ingress: [], egress: [] }, [], []])
+  })
+
+  test('a device that is gone is forgotten, before or after its message', () => {
+    const [first, second] = [addDevice(), addDevice()]
+    const subject = create()
+    subject.setDevices([first, second])
+    deleteDevice(first)
+    subject.setDevices([second])
+    assert.equal(links().length, 2)
+    deleteDevice(second)
+    subject.check()
+    assert.deepEqual([links(), entries(), lines], [[], [], []])
+    subject.setDevices([second])
+    assert.deepEqual([links(), entries(), lines], [[], [], []])
+  })
+
+  test('they go to the head of the chain', () => {
+    const pod = addDevice()
+    using stranger = attachTcx({
+      program: object.program('stranger'),
+      ifindex: pod.ifindex,
+      direction: 'ingress',
+    })
+    create().setDevices([pod])
+    assert.deepEqual(queryTcx(pod.ifindex, 'ingress').programIds, [
+      ...ours().ingress,
+      object.program('stranger').id,
+    ])
+    assert.ok(stranger.id > 0)
+  })
+
+  test('who gets ahead of them is moved behind, and told once', () => {
+    const pod = addDevice()
+    const subject = create()
+    subject.setDevices([pod])
+    for (let round = 0; round < 2; round++) {
+      const program = object.program('stranger')
+      using _stranger = attachTcx({ program, ifindex: pod.ifindex, direction: 'egress', at: 'head' })
+      assert.deepEqual(chain(pod).egress, [program.id, ...ours().egress])
+      subject.check()
+      assert.deepEqual(chain(pod).egress, [...ours().egress, program.id])
+      subject.check()
+    }
+    assert.equal(lines.length, 1)
+    assert.match(lines[0] ?? '', /^warn another program was ahead of ours at egress of device /)
+  })
+
+  test('a link that somebody detached is attached again, and told', () => {
+    const pod = addDevice()
+    const subject = create()
+    subject.setDevices([pod])
+    subject.attachSockets()
+    for (const name of [`${pod.ifindex.toString()}-ingress`, 'cgroup-connect4']) {
+      using link = openPinnedLink(join(bpfRoot, 'links', name))
+      link.detach()
+    }
+    rmSync(join(bpfRoot, 'links', `${pod.ifindex.toString()}-egress`))
+    subject.check()
+    assert.deepEqual(chain(pod), ours())
+    assert.match(lines[0] ?? '', /^warn our program was detached from ingress of device /)
+    assert.match(lines[1] ?? '', /^warn our program was detached from egress of device /)
+    assert.match(lines[2] ?? '', /^warn our connect4 program was detached from /)
+    subject.check()
+    assert.equal(lines.length, 3)
+  })
+
+  test('a restart keeps every link and swaps its program; what is gone meanwhile is cleared away', () => {
+    const [kept, gone, ignored] = [addDevice(), addDevice(), addDevice()]
+    const before = create()
+    before.setDevices([kept, gone, ignored])
+    before.attachSockets()
+    const linkIds = queryTcx(kept.ifindex, 'ingress').linkIds
+    const old = ours()
+    deleteDevice(gone)
+    object.close()
+
+    object = load()
+    assert.notDeepEqual(ours(), old)
+    const again = create()
+    again.attachSockets()
+    again.setDevices([kept, { ...ignored, class: 'none' }])
+    assert.deepEqual(chain(kept), ours())
+    assert.deepEqual(queryTcx(kept.ifindex, 'ingress').linkIds, linkIds)
+    assert.deepEqual(chain(ignored), { ingress: [], egress: [] })
+    assert.deepEqual(
+      entries().map(({ ifindex }) => ifindex),
+      [kept.ifindex],
+    )
+    assert.equal(links().length, 2 + SOCKET_HOOKS.length)
+    for (const hook of SOCKET_HOOKS) {
+      using link = openPinnedLink(join(bpfRoot, 'links', `cgroup-${hook}`))
+      assert.equal(link.info().programId, object.program(hook).id)
+    }
+    assert.deepEqual(lines, [])
+  })
+
+  test('a pin whose ifindex is now another device is no link of that device', () => {
+    const [old, other] = [addDevice(), addDevice()]
+    create().setDevices([old])
+    // As after a restart of the machine's counting of devices: the pin's name fits, its link does not.
+    for (const direction of ['ingress', 'egress']) {
+      const folder = join(bpfRoot, 'links')
+      using link = openPinnedLink(join(folder, `${old.ifindex.toString()}-${direction}`))
+      link.pin(join(folder, `${other.ifindex.toString()}-${direction}`))
+    }
+    const subject = create()
+    subject.setDevices([other])
+    assert.deepEqual(chain(other), ours())
+    assert.deepEqual(chain(old), { ingress: [], egress: [] })
+  })
+
+  test('a device that is moved to another network namespace loses the programs', () => {
+    const pod = addDevice()
+    const subject = create()
+    subject.setDevices([pod])
+    const namespace = `${id}-moved`
+    execFileSync('ip', ['netns', 'add', namespace])
+    try {
+      execFileSync('ip', ['link', 'set', pod.name, 'netns', namespace])
+      devices.delete(pod.name)
+      subject.setDevices([])
+      const shown = execFileSync('nsenter', [`--net=/run/netns/${namespace}`, 'bpftool', '-j', 'net', 'show'])
+      assert.deepEqual(JSON.parse(shown.toString())[0].tc, [])
+    } finally {
+      execFileSync('ip', ['netns', 'delete', namespace])
+    }
+    assert.deepEqual([links(), entries()], [[], []])
+  })
+
+  test('a full map hinders one device, is told once, and is tried again', () => {
+    const all = [addDevice(), addDevice(), addDevice(), addDevice(), addDevice()]
+    const subject = create()
+    subject.setDevices(all)
+    subject.check()
+    assert.equal(lines.length, 1)
+    assert.match(lines[0] ?? '', /^warn cannot attach to device .* E2BIG/)
+    assert.deepEqual(
+      all.map((device) => chain(device).ingress.length),
+      [1, 1, 1, 1, 0],
+    )
+    subject.setDevices(all.slice(1))
+    assert.deepEqual(
+      all.map((device) => chain(device).ingress.length),
+      [0, 1, 1, 1, 1],
+    )
+    assert.equal(lines.length, 1)
+  })
+
+  test('sockets of the cgroup meet the programs, from one process to the next', async () => {
+    const other = join(
+      cgroup2Mount(),
+      readFileSync('/proc/self/cgroup', 'utf8').match(/^0::\/(.*)$/m)?.[1] ?? '',
+    )
+    create().attachSockets()
+    object.close()
+    object = load()
+    create().attachSockets()
+    const before = count(2)
+    writeFileSync(join(cgroupRoot, 'cgroup.procs'), process.pid.toString())
+    try {
+      const socket = connect(9, '127.0.0.1')
+      await once(socket, 'error')
+    } finally {
+      writeFileSync(join(other, 'cgroup.procs'), process.pid.toString())
+    }
+    assert.equal(count(2), before + 1n)
+  })
+
+  test('a link of a cgroup that was removed and made anew is replaced', () => {
+    const child = join(cgroupRoot, 'child')
+    const subject = () => new Attachments({ object, bpfRoot, cgroupRoot: child, log })
+    try {
+      mkdirSync(child)
+      subject().attachSockets()
+      rmdirSync(child)
+      const gone = subject()
+      assert.throws(() => gone.attachSockets(), /ENOENT/)
+      gone.check()
+      gone.check()
+      assert.equal(lines.length, 1)
+      assert.match(lines[0] ?? '', /^warn cannot attach the socket programs.*ENOENT/)
+      mkdirSync(child)
+      gone.check()
+      using link = openPinnedLink(join(bpfRoot, 'links', 'cgroup-connect4'))
+      assert.notEqual(link.info().cgroupId, 0n)
+    } finally {
+      rmdirSync(child)
+    }
+  })
+
+  test('a clean-up names every link, needs no daemon, and leaves nothing', () => {
+    const pod = addDevice()
+    const subject = create()
+    subject.attachSockets()
+    subject.setDevices([pod])
+    const folder = join(bpfRoot, 'links')
+    assert.deepEqual(removeLinks(bpfRoot), [
+      `tcx egress link of device ${pod.ifindex.toString()} (${folder}/${pod.ifindex.toString()}-egress)`,
+      `tcx ingress link of device ${pod.ifindex.toString()} (${folder}/${pod.ifindex.toString()}-ingress)`,
+      ...['connect4', 'getpeername4', 'recvmsg4', 'sendmsg4', 'sock_release'].map(
+        (hook) => `cgroup ${hook} link (${folder}/cgroup-${hook})`,
+      ),
+    ])
+    assert.deepEqual(chain(pod), { ingress: [], egress: [] })
+    assert.deepEqual(readdirSync(bpfRoot).sort(), ['devices', 'packets'])
+    assert.deepEqual(removeLinks(bpfRoot), [])
+
+    const next = create()
+    next.setDevices([pod])
+    assert.equal(next.detachAll().length, 2)
+    assert.deepEqual([chain(pod), entries(), links()], [{ ingress: [], egress: [] }, [], []])
+  })
+
+  test('no descriptor stays open', () => {
+    const pod = addDevice()
+    const before = openDescriptors()
+    const subject = create()
+    subject.attachSockets()
+    subject.setDevices([pod])
+    subject.check()
+    subject.setDevices([])
+    assert.deepEqual(openDescriptors(), before)
+  })
+})
