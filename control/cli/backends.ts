@@ -1,0 +1,60 @@
+/** `sluice backends`: every backend in the kernel, as text. Pure. */
+
+import type { BackendFact } from './facts.ts'
+import { compareServices, counted, endpointText, jsonText, NONE, passes, serviceText } from './names.ts'
+import type { BackendOptions } from './options.ts'
+import { table } from './table.ts'
+
+const HEADS = ['SERVICE', 'PROTOCOL', 'BACKEND', 'STATE', 'LISTS', 'PLACE', 'WEIGHT', 'ID', 'GENERATION']
+
+/** The backends that the filters let pass, by service, and within one in the order of their ids. */
+export function backendsText(
+  facts: Iterable<BackendFact>,
+  filter: Pick<BackendOptions, 'service' | 'protocol' | 'state' | 'output'>,
+): string {
+  const backends = [...facts]
+    .filter((fact) => passes(filter, fact.service))
+    .filter(({ state }) => filter.state === undefined || filter.state === state)
+    .sort(compareBackends)
+  if (filter.output === 'json') return jsonText({ backends: backends.map(backendJson) })
+  const rows = backends.map((fact) => [
+    serviceText(fact.service),
+    fact.service?.protocol ?? NONE,
+    endpointText(fact),
+    fact.state,
+    fact.lists.join(', ') || NONE,
+    fact.onNode ? 'this node' : 'elsewhere',
+    fact.weight,
+    fact.id,
+    fact.generation,
+  ])
+  const total = counted(backends.length, 'backend')
+  return `${backends.length === 0 ? '' : `${table(HEADS, rows)}\n`}${total}\n`
+}
+
+/** What has lost its service comes last. */
+function compareBackends(a: BackendFact, b: BackendFact): number {
+  if (a.service !== undefined && b.service !== undefined)
+    return compareServices(a.service, b.service) || a.id - b.id
+  if (a.service === b.service) return a.id - b.id
+  return a.service === undefined ? 1 : -1
+}
+
+/** The names of these fields are an interface: none changes or goes. */
+function backendJson(fact: BackendFact): unknown {
+  return {
+    namespace: fact.service?.namespace ?? null,
+    name: fact.service?.name ?? null,
+    portName: fact.service?.portName ?? null,
+    protocol: fact.service?.protocol ?? null,
+    family: fact.service?.family ?? null,
+    id: fact.id,
+    address: fact.address,
+    port: fact.port,
+    state: fact.state,
+    lists: fact.lists,
+    onNode: fact.onNode,
+    weight: fact.weight,
+    generation: fact.generation,
+  }
+}

@@ -1,0 +1,71 @@
+/** `sluice flows`: the connections that the kernel translates, as text. Pure. */
+
+import type { FlowFact } from './facts.ts'
+import { counted, endpointText, jsonText, NONE, passes, serviceText } from './names.ts'
+import type { FlowOptions } from './options.ts'
+import { table } from './table.ts'
+
+const HEADS = ['PROTOCOL', 'CLIENT', 'FRONTEND', 'BACKEND', 'SERVICE', 'STATE', 'IDLE', 'NOTES']
+
+/** The flows that the filters let pass, in the order of the map, which is none. */
+export function flowsText(
+  facts: Iterable<FlowFact>,
+  filter: Pick<FlowOptions, 'service' | 'protocol' | 'state' | 'client' | 'output'>,
+): string {
+  const flows = [...facts].filter((flow) => isWanted(flow, filter))
+  if (filter.output === 'json') return jsonText({ flows: flows.map(flowJson) })
+  const rows = flows.map((flow) => [
+    flow.protocol,
+    endpointText(flow.client),
+    endpointText(flow.frontend),
+    endpointText(flow.backend),
+    serviceText(flow.service),
+    flow.state,
+    `${flow.idleSeconds} s`,
+    notes(flow).join(', ') || NONE,
+  ])
+  const total = counted(flows.length, 'flow')
+  return `${flows.length === 0 ? '' : `${table(HEADS, rows)}\n`}${total}\n`
+}
+
+function isWanted(
+  flow: FlowFact,
+  filter: Pick<FlowOptions, 'service' | 'protocol' | 'state' | 'client'>,
+): boolean {
+  const { service, protocol, state, client } = filter
+  if (protocol !== undefined && flow.protocol !== protocol) return false
+  if (state !== undefined && flow.state !== state) return false
+  if (client !== undefined && flow.client.address !== client) return false
+  return service === undefined || passes({ service, protocol: undefined }, flow.service)
+}
+
+/** What is out of the ordinary. */
+function notes(flow: FlowFact): string[] {
+  return [
+    ...(flow.confirmed ? [] : ['unconfirmed']),
+    ...(flow.external ? ['external client'] : []),
+    ...(flow.masqueraded ? ['masqueraded'] : []),
+    ...(flow.hairpin ? ['to itself'] : []),
+    ...(flow.sourcePort === flow.client.port ? [] : [`source port ${flow.sourcePort}`]),
+  ]
+}
+
+/** The names of these fields are an interface: none changes or goes. */
+function flowJson(flow: FlowFact): unknown {
+  return {
+    protocol: flow.protocol,
+    client: flow.client,
+    frontend: flow.frontend,
+    backend: flow.backend,
+    sourcePort: flow.sourcePort,
+    namespace: flow.service?.namespace ?? null,
+    name: flow.service?.name ?? null,
+    portName: flow.service?.portName ?? null,
+    state: flow.state,
+    confirmed: flow.confirmed,
+    external: flow.external,
+    masqueraded: flow.masqueraded,
+    hairpin: flow.hairpin,
+    idleSeconds: flow.idleSeconds,
+  }
+}

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type ProbeReport, probeText } from './probe.ts'
+import { type Finding, findingOf, missing, mountOf, probePrivileges } from './requirements.ts'
+
+const tcx: Finding = { name: 'tcx links', here: 'yes', needed: true, use: 'packets', detail: '' }
+const old = findingOf('tcx links', 'packets', undefined, {
+  supported: 'no',
+  since: '6.6',
+  reason: 'the kernel has no tcx',
+})
+const retval = findingOf('bpf_set_retval', 'refusals', 'EPERM instead', {
+  supported: 'no',
+  reason: 'no such helper',
+})
+
+const report: ProbeReport = {
+  kernel: '6.18.1',
+  node: 'n1',
+  findings: [tcx, retval],
+  devices: [
+    { ifindex: 1, name: 'lo', class: 'none', why: 'the loopback device', ingress: [], egress: [] },
+    {
+      ifindex: 12,
+      name: 'eth0',
+      class: 'external',
+      why: 'routes lead through it to gateway 10.0.0.1',
+      ingress: [
+        { id: 34, ours: true },
+        { id: 20, ours: false },
+      ],
+      egress: [{ id: 35, ours: true }],
+    },
+  ],
+  notes: ['No folder of manifests was given.'],
+}
+
+describe('the report', () => {
+  it('begins with what would be done', () => {
+    assert.equal(
+      probeText(report, 'table'),
+      `
+Node n1, kernel 6.18.1: sluice run would use the eBPF dataplane.
+
+WHAT            HERE  NEEDED  USED FOR  DETAIL
+tcx links       yes   yes     packets
+bpf_set_retval  no    no      refusals  no such helper; EPERM instead
+
+DEVICE  IFINDEX  CLASS     WHY                                         AT INGRESS          AT EGRESS
+lo            1  none      the loopback device                         -                   -
+eth0         12  external  routes lead through it to gateway 10.0.0.1  sluice, program 20  sluice
+
+No folder of manifests was given.
+`.slice(1),
+    )
+  })
+
+  it('says what is missing where it would not start', () => {
+    const [line] = probeText({ ...report, findings: [old] }, 'table').split('\n')
+    assert.equal(
+      line,
+      'Node n1, kernel 6.18.1: sluice run cannot start here. Missing: tcx links (the kernel has no tcx, kernel 6.6 has it).',
+    )
+  })
+
+  it('keeps the names of its JSON', () => {
+    assert.deepEqual(JSON.parse(probeText(report, 'json')), { dataplane: 'bpf', missing: [], ...report })
+    const { dataplane, missing: lacking } = JSON.parse(probeText({ ...report, findings: [old] }, 'json'))
+    assert.equal(dataplane, null)
+    assert.equal(lacking.length, 1)
+  })
+})
+
+describe('what is missing', () => {
+  it('is what is needed and not here; what nobody knows is tried', () => {
+    const unknown = findingOf('x', 'y', undefined, { supported: 'unknown', reason: 'no answer' })
+    assert.deepEqual(missing([tcx, retval, unknown]), [])
+    assert.deepEqual(missing([tcx, old]), ['tcx links (the kernel has no tcx, kernel 6.6 has it)'])
+  })
+
+  it('is a capability that neither is held nor contained in SYS_ADMIN', () => {
+    const lacking = (held: string[]) => missing(probePrivileges(held)).map((text) => text.split(' ')[0])
+    assert.deepEqual(lacking([]), ['CAP_BPF', 'CAP_NET_ADMIN', 'CAP_PERFMON'])
+    assert.deepEqual(lacking(['BPF', 'NET_ADMIN', 'PERFMON']), [])
+    assert.deepEqual(lacking(['SYS_ADMIN']), ['CAP_NET_ADMIN'])
+  })
+})
+
+describe('the mount of a path', () => {
+  const mounts = ['/sys/fs/bpf', '/sys/fs/bpf/deep', '/run'].map((path) => ({ path, root: '/', type: 'bpf' }))
+  const cases: [path: string, mount: string | undefined][] = [
+    ['/sys/fs/bpf', '/sys/fs/bpf'],
+    ['/sys/fs/bpf/sluice', '/sys/fs/bpf'],
+    ['/sys/fs/bpf/deep/er', '/sys/fs/bpf/deep'],
+    ['/sys/fs/bpfx', undefined],
+    ['/', undefined],
+  ]
+  for (const [path, mount] of cases) {
+    it(`of ${path} is ${mount}`, () => assert.equal(mountOf(path, mounts)?.path, mount))
+  }
+})

@@ -1,0 +1,87 @@
+/** `sluice probe`: what this kernel and node have, as text. Pure. */
+
+import type { DeviceClass } from './facts.ts'
+import { jsonText, NONE } from './names.ts'
+import type { OutputFormat } from './options.ts'
+import { type Finding, missing } from './requirements.ts'
+import { table } from './table.ts'
+
+/** A program on a hook of a device. */
+export interface HookedProgram {
+  readonly id: number
+  readonly ours: boolean
+}
+
+export interface ProbedDevice {
+  readonly ifindex: number
+  readonly name: string
+  readonly class: DeviceClass
+  /** One phrase. */
+  readonly why: string
+  /** In the order in which packets meet them. */
+  readonly ingress: readonly HookedProgram[]
+  readonly egress: readonly HookedProgram[]
+}
+
+export interface ProbeReport {
+  readonly kernel: string
+  readonly node: string
+  readonly findings: readonly Finding[]
+  readonly devices: readonly ProbedDevice[]
+  /** What else a person should know, one sentence each. */
+  readonly notes: readonly string[]
+}
+
+export function probeText(report: ProbeReport, output: OutputFormat): string {
+  return output === 'json' ? jsonText(probeJson(report)) : probeTables(report)
+}
+
+/** `eBPF` when nothing that is needed is missing. */
+function verdict(report: ProbeReport): {
+  readonly dataplane: 'bpf' | null
+  readonly missing: readonly string[]
+} {
+  const lacking = missing(report.findings)
+  return { dataplane: lacking.length === 0 ? 'bpf' : null, missing: lacking }
+}
+
+function probeTables(report: ProbeReport): string {
+  const { dataplane, missing: lacking } = verdict(report)
+  const head =
+    dataplane === null
+      ? `Node ${report.node}, kernel ${report.kernel}: sluice run cannot start here. Missing: ${lacking.join('; ')}.\n`
+      : `Node ${report.node}, kernel ${report.kernel}: sluice run would use the eBPF dataplane.\n`
+  const findings = table(
+    ['WHAT', 'HERE', 'NEEDED', 'USED FOR', 'DETAIL'],
+    report.findings.map(({ name, here, needed, use, detail }) => [
+      name,
+      here,
+      needed ? 'yes' : 'no',
+      use,
+      detail,
+    ]),
+  )
+  const devices = table(
+    ['DEVICE', 'IFINDEX', 'CLASS', 'WHY', 'AT INGRESS', 'AT EGRESS'],
+    report.devices.map((device) => [
+      device.name,
+      device.ifindex,
+      device.class,
+      device.why,
+      hookText(device.ingress),
+      hookText(device.egress),
+    ]),
+  )
+  const notes = report.notes.map((note) => `${note}\n`).join('')
+  return [head, findings, devices, notes].filter((part) => part !== '').join('\n')
+}
+
+/** In the order of the chain: `sluice, program 34`. */
+function hookText(programs: readonly HookedProgram[]): string {
+  return programs.map(({ id, ours }) => (ours ? 'sluice' : `program ${id}`)).join(', ') || NONE
+}
+
+/** The names of these fields are an interface: none changes or goes. */
+function probeJson(report: ProbeReport): unknown {
+  return { ...verdict(report), ...report }
+}

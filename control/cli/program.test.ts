@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Commands, EXIT_OK, EXIT_USAGE, runProgram } from './program.ts'
+
+/** What a command line does: the command and its options, and what is printed. */
+async function read(...args: string[]) {
+  const seen: { code: number; called: unknown[]; out: string; err: string } = {
+    code: 0,
+    called: [],
+    out: '',
+    err: '',
+  }
+  const record = (name: string) => async (options: unknown) => {
+    seen.called.push(name, JSON.parse(JSON.stringify(options)))
+  }
+  const commands: Commands = {
+    run: record('run'),
+    services: record('services'),
+    backends: record('backends'),
+    flows: record('flows'),
+    probe: record('probe'),
+    cleanup: record('cleanup'),
+  }
+  const terminal = {
+    out: (text: string) => {
+      seen.out += text
+    },
+    err: (text: string) => {
+      seen.err += text
+    },
+  }
+  seen.code = await runProgram(args, 'sluice 1.2.3', commands, terminal)
+  return seen
+}
+
+describe('commands and their options', () => {
+  const cases: [line: string, called: unknown[]][] = [
+    [
+      'run --source files:/etc/sluice --node-name N1',
+      [
+        'run',
+        {
+          source: { kind: 'files', folder: '/etc/sluice' },
+          nodeName: 'n1',
+          bpfRoot: '/sys/fs/bpf/sluice',
+          mapSizes: {},
+          verbosity: 0,
+          loggingFormat: 'text',
+        },
+      ],
+    ],
+    [
+      'run --source files:a --node-name n1 --bpf-root /sys/fs/bpf/x/ --cgroup-root /c --map-size flows4=16 --map-size lists=8 --map-size flows4=32 -v 3 --logging-format json',
+      [
+        'run',
+        {
+          source: { kind: 'files', folder: 'a' },
+          nodeName: 'n1',
+          bpfRoot: '/sys/fs/bpf/x',
+          cgroupRoot: '/c',
+          mapSizes: { flows4: 32, lists: 8 },
+          verbosity: 3,
+          loggingFormat: 'json',
+        },
+      ],
+    ],
+    ['services', ['services', { bpfRoot: '/sys/fs/bpf/sluice', output: 'table' }]],
+    [
+      'services --service default/web --protocol udp -o json --bpf-root /x',
+      ['services', { bpfRoot: '/x', output: 'json', service: 'default/web', protocol: 'UDP' }],
+    ],
+    [
+      'backends --state gone',
+      ['backends', { bpfRoot: '/sys/fs/bpf/sluice', output: 'table', state: 'gone' }],
+    ],
+    [
+      'flows --client 10.0.0.1 --state closing',
+      ['flows', { bpfRoot: '/sys/fs/bpf/sluice', output: 'table', state: 'closing', client: '10.0.0.1' }],
+    ],
+    ['probe --node-name n1', ['probe', { bpfRoot: '/sys/fs/bpf/sluice', output: 'table', nodeName: 'n1' }]],
+    ['cleanup --bpf-root /x', ['cleanup', { bpfRoot: '/x' }]],
+  ]
+  for (const [line, called] of cases) {
+    it(line, async () => {
+      const seen = await read(...line.split(' '))
+      assert.deepEqual(seen, { code: EXIT_OK, called, out: '', err: '' })
+    })
+  }
+})
+
+describe('what makes no sense is told in one line, with what would', () => {
+  const cases: [line: string, err: string][] = [
+    ['run', 'sluice: --source is missing: it takes files:DIR, a folder of YAML manifests.\n'],
+    [
+      'run --source /etc',
+      "sluice: option '--source <KIND:PLACE>' argument '/etc' is invalid. It takes files:DIR, a folder of YAML manifests.\n",
+    ],
+    [
+      'run --source files:a --map-size flows4',
+      "sluice: option '--map-size <NAME=N>' argument 'flows4' is invalid. It takes NAME=N: a map and its number of entries, such as flows4=65536.\n",
+    ],
+    [
+      'run --source files:a --map-size flows4=0',
+      "sluice: option '--map-size <NAME=N>' argument 'flows4=0' is invalid. It takes NAME=N: a map and its number of entries, such as flows4=65536.\n",
+    ],
+    [
+      'run --source files:a --node-name a_b',
+      'sluice: option \'--node-name <NAME>\' argument \'a_b\' is invalid. It takes the name of a Node object: letters, digits, "-" and ".".\n',
+    ],
+    [
+      'run --source files:a -v loud',
+      "sluice: option '-v, --v <N>' argument 'loud' is invalid. It takes a number: 0 to 2 info, 3 debug, 5 trace.\n",
+    ],
+    [
+      'flows -o yaml',
+      "sluice: option '-o, --output <FORMAT>' argument 'yaml' is invalid. Allowed choices are table, json.\n",
+    ],
+    [
+      'services --protocol icmp',
+      "sluice: option '--protocol <PROTOCOL>' argument 'icmp' is invalid. It takes TCP, UDP, SCTP.\n",
+    ],
+    [
+      'cleanup --bpf-root pins',
+      "sluice: option '--bpf-root <DIR>' argument 'pins' is invalid. It takes an absolute path.\n",
+    ],
+    ['servces', "sluice: unknown command 'servces'\n(Did you mean services?)\n"],
+    ['quux', "sluice: unknown command 'quux'\n(sluice --help lists the commands)\n"],
+    ['run --nodename n1', "sluice: unknown option '--nodename'\n(Did you mean --node-name?)\n"],
+  ]
+  for (const [line, err] of cases) {
+    it(line, async () => {
+      assert.deepEqual(await read(...line.split(' ')), { code: EXIT_USAGE, called: [], out: '', err })
+    })
+  }
+})
+
+describe('help', () => {
+  it('is what `sluice` alone prints, and names every command and what others call it', async () => {
+    const { code, out } = await read()
+    assert.equal(code, EXIT_OK)
+    for (const word of [
+      'run',
+      'services',
+      'backends',
+      'flows',
+      'probe',
+      'cleanup',
+      'ipvsadm',
+      'cilium-dbg',
+      'kube-proxy',
+    ]) {
+      assert.match(out, new RegExp(`\\b${word}\\b`))
+    }
+    assert.equal((await read('help')).out, out)
+  })
+  for (const command of ['run', 'services', 'backends', 'flows', 'probe', 'cleanup']) {
+    it(`of ${command} has an example and says where the pins are`, async () => {
+      const { code, out } = await read('help', command)
+      assert.equal(code, EXIT_OK)
+      assert.match(out, new RegExp(`Example:\n {2}sluice ${command}`))
+      assert.match(out, /--bpf-root <DIR>/)
+      assert.match(out, /SLUICE_BPF_ROOT/)
+    })
+  }
+  it('has a version', async () => {
+    assert.equal((await read('--version')).out, 'sluice 1.2.3\n')
+  })
+})
+
+it('SLUICE_BPF_ROOT is the folder of the pins unless the option says otherwise', async () => {
+  const before = process.env['SLUICE_BPF_ROOT']
+  process.env['SLUICE_BPF_ROOT'] = '/from/env'
+  try {
+    assert.deepEqual((await read('cleanup')).called, ['cleanup', { bpfRoot: '/from/env' }])
+    assert.deepEqual((await read('cleanup', '--bpf-root', '/x')).called, ['cleanup', { bpfRoot: '/x' }])
+  } finally {
+    if (before === undefined) delete process.env['SLUICE_BPF_ROOT']
+    else process.env['SLUICE_BPF_ROOT'] = before
+  }
+})
+
+it('what a command throws is the caller’s', async () => {
+  const refuse = () => Promise.reject(new Error('it broke'))
+  const commands = {
+    run: refuse,
+    services: refuse,
+    backends: refuse,
+    flows: refuse,
+    probe: refuse,
+    cleanup: refuse,
+  }
+  await assert.rejects(runProgram(['cleanup'], '', commands), /it broke/)
+})
