@@ -1,13 +1,13 @@
 /** `sluice backends`: every backend in the kernel, as text. Pure. */
 
 import type { BackendFact } from './facts.ts'
-import { compareServices, counted, endpointText, jsonText, NONE, passes, serviceText } from './names.ts'
+import { counted, endpointText, jsonText, NONE, passes, serviceText } from './names.ts'
 import type { BackendOptions } from './options.ts'
 import { table } from './table.ts'
 
 const HEADS = ['SERVICE', 'PROTOCOL', 'BACKEND', 'STATE', 'LISTS', 'PLACE', 'WEIGHT', 'ID', 'GENERATION']
 
-/** The backends that the filters let pass, by service, and within one in the order of their ids. */
+/** The backends that the filters let pass, in the order in which they come. */
 export function backendsText(
   facts: Iterable<BackendFact>,
   filter: Pick<BackendOptions, 'service' | 'protocol' | 'state' | 'output'>,
@@ -15,7 +15,6 @@ export function backendsText(
   const backends = [...facts]
     .filter((fact) => passes(filter, fact.service))
     .filter(({ state }) => filter.state === undefined || filter.state === state)
-    .sort(compareBackends)
   if (filter.output === 'json') return jsonText({ backends: backends.map(backendJson) })
   const rows = backends.map((fact) => [
     serviceText(fact.service),
@@ -30,14 +29,6 @@ export function backendsText(
   ])
   const total = counted(backends.length, 'backend')
   return `${backends.length === 0 ? '' : `${table(HEADS, rows)}\n`}${total}\n`
-}
-
-/** What has lost its service comes last. */
-function compareBackends(a: BackendFact, b: BackendFact): number {
-  if (a.service !== undefined && b.service !== undefined)
-    return compareServices(a.service, b.service) || a.id - b.id
-  if (a.service === b.service) return a.id - b.id
-  return a.service === undefined ? 1 : -1
 }
 
 /** The names of these fields are an interface: none changes or goes. */

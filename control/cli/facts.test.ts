@@ -40,6 +40,8 @@ function service(over: Partial<ServiceFact> = {}): ServiceFact {
     affinitySeconds: 0,
     connections: 12n,
     refused: 0n,
+    packets: 40n,
+    bytes: 4000n,
     ...over,
   }
 }
@@ -66,7 +68,7 @@ const localNodePort = service({
 describe('services', () => {
   it('reads like a list of virtual servers', () => {
     assert.equal(
-      servicesText([dns, service()], ALL, 'table'),
+      servicesText([service(), dns], ALL, 'table'),
       `
 SERVICE           PROTOCOL  FRONTEND       KIND       LIST             BACKENDS               SCHEDULER      CONNECTIONS  REFUSED
 default/web:http  TCP       10.96.0.10:80  ClusterIP  cluster          10.244.1.2:8080 local  round-robin             12        0
@@ -104,7 +106,7 @@ default/web:http  TCP       10.96.0.10:80  ClusterIP  cluster                   
 
   it('filters by service, with or without its namespace, and by protocol', () => {
     const names = (filter: Parameters<typeof servicesText>[1]) =>
-      JSON.parse(servicesText([dns, service()], filter, 'json')).services.map(({ name }: ServiceName) => name)
+      JSON.parse(servicesText([service(), dns], filter, 'json')).services.map(({ name }: ServiceName) => name)
     assert.deepEqual(names(ALL), ['web', 'dns'])
     assert.deepEqual(names({ ...ALL, service: 'web' }), ['web'])
     assert.deepEqual(names({ ...ALL, service: 'kube-system/dns' }), ['dns'])
@@ -138,6 +140,8 @@ default/web:http  TCP       10.96.0.10:80  ClusterIP  cluster                   
           affinitySeconds: 0,
           connections: 12,
           refused: 0,
+          packets: 40,
+          bytes: 4000,
         },
       ],
     })
@@ -167,9 +171,9 @@ const draining = backend({
 const orphan = backend({ id: 2, service: undefined, state: 'gone', lists: [] })
 
 describe('backends', () => {
-  it('lists them by service, those without one last', () => {
+  it('lists them, also what has lost its service', () => {
     assert.equal(
-      backendsText([orphan, draining, backend()], { ...ALL, state: undefined, output: 'table' }),
+      backendsText([backend(), draining, orphan], { ...ALL, state: undefined, output: 'table' }),
       `
 SERVICE           PROTOCOL  BACKEND          STATE     LISTS           PLACE      WEIGHT  ID  GENERATION
 default/web:http  TCP       10.244.1.2:8080  active    cluster, local  this node       1   1           7
@@ -182,7 +186,7 @@ default/web:http  TCP       10.244.2.2:8080  draining  -               elsewhere
   })
 
   it('filters by state', () => {
-    const text = backendsText([orphan, draining, backend()], { ...ALL, state: 'draining', output: 'json' })
+    const text = backendsText([backend(), draining, orphan], { ...ALL, state: 'draining', output: 'json' })
     assert.deepEqual(JSON.parse(text), {
       backends: [
         {
@@ -210,24 +214,24 @@ const flow = (over: Partial<FlowFact> = {}): FlowFact => ({
   client: at('10.244.1.3', 40000),
   frontend: at('10.96.0.10', 80),
   backend: at('10.244.2.2'),
-  sourcePort: 40000,
+  source: at('10.244.1.3', 40000),
   service: WEB,
   state: 'established',
   confirmed: true,
   external: false,
-  masqueraded: false,
+  masquerade: false,
   hairpin: false,
   idleSeconds: 4,
   ...over,
 })
 const outside = flow({
   client: at('fd00::1', 5000),
-  sourcePort: 61001,
+  source: at('fd00::1', 61001),
   service: undefined,
   state: 'new',
   confirmed: false,
   external: true,
-  masqueraded: true,
+  masquerade: true,
 })
 const noFlowFilter = { ...ALL, state: undefined, client: undefined }
 
@@ -238,7 +242,7 @@ describe('flows', () => {
       `
 PROTOCOL  CLIENT            FRONTEND       BACKEND          SERVICE           STATE        IDLE  NOTES
 TCP       10.244.1.3:40000  10.96.0.10:80  10.244.2.2:8080  default/web:http  established  4 s   -
-TCP       [fd00::1]:5000    10.96.0.10:80  10.244.2.2:8080  -                 new          4 s   unconfirmed, external client, masqueraded, source port 61001
+TCP       [fd00::1]:5000    10.96.0.10:80  10.244.2.2:8080  -                 new          4 s   unconfirmed, external client, masqueraded, source [fd00::1]:61001
 
 2 flows
 `.slice(1),
@@ -264,14 +268,14 @@ TCP       [fd00::1]:5000    10.96.0.10:80  10.244.2.2:8080  -                 ne
           client: { address: '10.244.1.3', port: 40000 },
           frontend: { address: '10.96.0.10', port: 80 },
           backend: { address: '10.244.2.2', port: 8080 },
-          sourcePort: 40000,
+          source: { address: '10.244.1.3', port: 40000 },
           namespace: 'default',
           name: 'web',
           portName: 'http',
           state: 'established',
           confirmed: true,
           external: false,
-          masqueraded: false,
+          masquerade: false,
           hairpin: false,
           idleSeconds: 4,
         },

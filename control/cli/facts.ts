@@ -38,8 +38,12 @@ export interface ServiceFact {
   readonly scheduler: Scheduler
   /** 0: none. */
   readonly affinitySeconds: number
+  /** Flows and sockets that were balanced. */
   readonly connections: bigint
+  /** Those that were refused, for want of an endpoint or of room. */
   readonly refused: bigint
+  readonly packets: bigint
+  readonly bytes: bigint
 }
 
 export interface BackendFact {
@@ -63,26 +67,19 @@ export interface FlowFact {
   /** Where the client's packets go; the backend itself for a direct connection that was given another source port. */
   readonly frontend: EndpointFact
   readonly backend: EndpointFact
-  /** Towards the backend; the client's own unless that was taken. */
-  readonly sourcePort: number
+  /** The client as the backend sees it, before netfilter masquerades: its own unless that port was taken. */
+  readonly source: EndpointFact
   /** Undefined when the service is no longer there, and for a direct connection. */
   readonly service: ServiceName | undefined
   readonly state: FlowState
   /** The client proved that it receives: the flow is kept. */
   readonly confirmed: boolean
   readonly external: boolean
-  readonly masqueraded: boolean
+  readonly masquerade: boolean
   /** The client is its own backend. */
   readonly hairpin: boolean
   /** Since the last packet that was noted. */
   readonly idleSeconds: number
-}
-
-/** What the commands read from. Fields that a filter does not need are not looked at. */
-export interface FactReader {
-  services(): Iterable<ServiceFact>
-  backends(): Iterable<BackendFact>
-  flows(): Iterable<FlowFact>
 }
 
 /** What the clients behind a device are; `none`: the device gets no program. */

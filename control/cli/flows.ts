@@ -44,9 +44,11 @@ function notes(flow: FlowFact): string[] {
   return [
     ...(flow.confirmed ? [] : ['unconfirmed']),
     ...(flow.external ? ['external client'] : []),
-    ...(flow.masqueraded ? ['masqueraded'] : []),
+    ...(flow.masquerade ? ['masqueraded'] : []),
     ...(flow.hairpin ? ['to itself'] : []),
-    ...(flow.sourcePort === flow.client.port ? [] : [`source port ${flow.sourcePort}`]),
+    ...(endpointText(flow.source) === endpointText(flow.client)
+      ? []
+      : [`source ${endpointText(flow.source)}`]),
   ]
 }
 
@@ -57,14 +59,14 @@ function flowJson(flow: FlowFact): unknown {
     client: flow.client,
     frontend: flow.frontend,
     backend: flow.backend,
-    sourcePort: flow.sourcePort,
+    source: flow.source,
     namespace: flow.service?.namespace ?? null,
     name: flow.service?.name ?? null,
     portName: flow.service?.portName ?? null,
     state: flow.state,
     confirmed: flow.confirmed,
     external: flow.external,
-    masqueraded: flow.masqueraded,
+    masquerade: flow.masquerade,
     hairpin: flow.hairpin,
     idleSeconds: flow.idleSeconds,
   }

@@ -36,15 +36,6 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`
 }
 
-/** Orders by namespace, name, port name, protocol and family. */
-export function compareServices(a: ServiceName, b: ServiceName): number {
-  const fields = ['namespace', 'name', 'portName', 'protocol', 'family'] as const
-  for (const field of fields) {
-    if (a[field] !== b[field]) return a[field] < b[field] ? -1 : 1
-  }
-  return 0
-}
-
 /** JSON as a person and `jq` like it. Counters may be wider than a double: they become numbers all the same. */
 export function jsonText(value: unknown): string {
   const plain = (_: string, field: unknown) => (typeof field === 'bigint' ? Number(field) : field)

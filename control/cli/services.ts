@@ -1,31 +1,20 @@
 /** `sluice services`: what the kernel balances, as text. Pure. */
 
 import type { EndpointFact, FrontendFact, ServiceFact } from './facts.ts'
-import {
-  compareServices,
-  counted,
-  endpointText,
-  frontendText,
-  jsonText,
-  NONE,
-  passes,
-  serviceText,
-} from './names.ts'
+import { counted, endpointText, frontendText, jsonText, NONE, passes, serviceText } from './names.ts'
 import type { OutputFormat, ServiceFilter } from './options.ts'
 import { table } from './table.ts'
 
 /** A table shows so many backends of a service and counts the rest; `sluice backends` and JSON have them all. */
 const BACKENDS_SHOWN = 10
 
-/** The services that a filter lets pass, in the order of their names. */
+/** The services that a filter lets pass, in the order in which they come. */
 export function servicesText(
   facts: Iterable<ServiceFact>,
   filter: ServiceFilter,
   output: OutputFormat,
 ): string {
-  const services = [...facts]
-    .filter(({ service }) => passes(filter, service))
-    .sort((a, b) => compareServices(a.service, b.service))
+  const services = [...facts].filter(({ service }) => passes(filter, service))
   return output === 'json' ? jsonText({ services: services.map(serviceJson) }) : servicesTable(services)
 }
 
@@ -120,5 +109,7 @@ function serviceJson(fact: ServiceFact): unknown {
     affinitySeconds: fact.affinitySeconds,
     connections: fact.connections,
     refused: fact.refused,
+    packets: fact.packets,
+    bytes: fact.bytes,
   }
 }
