@@ -71,8 +71,9 @@ export class Believed {
   readonly #idleClusterIps = new Set<string>()
   #nextGeneration = 1
 
-  constructor(layout: FamilyLayout, capacities: Capacities) {
-    this.mirror = new Mirror(layout)
+  /** @param mirror what an earlier process left; `adopt` then finds out whose it is */
+  constructor(layout: FamilyLayout, capacities: Capacities, mirror: Mirror = new Mirror(layout)) {
+    this.mirror = mirror
     this.#serviceIds = new IdPool('services', capacities.services, GRACE_MS)
     this.backendIds = new IdPool(`backends${layout.number}`, capacities.backends, GRACE_MS)
     this.slots = new SlotPool(`backend_slots${layout.number}`, capacities.slots, GRACE_MS)
@@ -85,6 +86,17 @@ export class Believed {
 
   records(key: ServiceKey): readonly ServiceRecord[] {
     return this.#byKey.get(key) ?? []
+  }
+
+  /** How many services and backends there are, of those that somebody owns. */
+  counts(): { readonly services: number; readonly backends: number } {
+    let services = 0
+    let backends = 0
+    for (const records of this.#byKey.values()) {
+      services += records.length
+      for (const record of records) backends += record.backends.length
+    }
+    return { services, backends }
   }
 
   /** Parts of services without a name; to be removed. */

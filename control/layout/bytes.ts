@@ -43,6 +43,13 @@ export class Table {
     this.#length = Math.max(this.#length, index + 1)
   }
 
+  /** A copy of one element. */
+  element(index: number): Uint8Array {
+    const copy = new Uint8Array(this.elementSize)
+    copy.set(this.#bytes.subarray(index * this.elementSize, (index + 1) * this.elementSize))
+    return copy
+  }
+
   equals(index: number, other: Uint8Array): boolean {
     const start = index * this.elementSize
     for (let i = 0; i < this.elementSize; i++) if ((this.#bytes[start + i] ?? 0) !== other[i]) return false

@@ -64,9 +64,32 @@ export class Mirror {
 
   /** All zero for an id that was never written. */
   backend(id: number): generated.Backend4 {
-    const { backend } = this.layout
-    if (id >= this.backends.length) return backend.decode(new DataView(new ArrayBuffer(backend.size)), 0)
-    return backend.decode(this.backends.view, id * backend.size)
+    return this.layout.backend.decode(viewOf(this.backends.element(id)), 0)
+  }
+
+  /** The highest service id that has a name or that a frontend points to; 0 when there is none. */
+  highestService(): number {
+    let highest = 0
+    for (const id of this.names.keys()) highest = Math.max(highest, id)
+    for (const packed of this.#frontends.values()) highest = Math.max(highest, Math.floor(packed / 65536))
+    return highest
+  }
+
+  /** One more than the highest slot that a list refers to. */
+  slotsInUse(): number {
+    let end = 0
+    for (let id = 0; id < this.lists.length; id++) {
+      const { first, count } = this.list(id)
+      if (count > 0) end = Math.max(end, first + count)
+    }
+    return end
+  }
+
+  /** The highest backend id in any slot; 0 when there is none. */
+  highestBackend(): number {
+    let highest = 0
+    for (let slot = 0; slot < this.slots.length; slot++) highest = Math.max(highest, this.slots.word(slot))
+    return highest
   }
 
   /** The kernel holds this entry. */

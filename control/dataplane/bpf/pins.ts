@@ -1,0 +1,39 @@
+/** Where the maps are pinned, so that they outlive the process. */
+import { existsSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs'
+import path from 'node:path'
+import { layout } from '../../layout/generated.ts'
+
+/** The folder of the maps of this version of the layout. */
+export function mapFolder(bpfRoot: string): string {
+  return path.join(bpfRoot, `v${layout.VERSION}`)
+}
+
+/**
+ * The name of a map's pin; undefined for one that lives as long as the process: scratch space, constants, and globals
+ * without a section of their own.
+ */
+export function pinName(map: string): string | undefined {
+  if (map === '.data.filter') return 'filter'
+  if (map === '.data.state') return 'state4'
+  return map.startsWith('.') || map.startsWith('scratch') ? undefined : map
+}
+
+/** The path of a pin: `name` as `pinName` has it. */
+export function pinPath(bpfRoot: string, name: string): string {
+  return path.join(mapFolder(bpfRoot), name)
+}
+
+/** Removes the pins of the maps of every version; returns their paths. What is still attached keeps its maps. */
+export function removeMapPins(bpfRoot: string): string[] {
+  if (!existsSync(bpfRoot)) return []
+  const removed: string[] = []
+  for (const version of readdirSync(bpfRoot).filter((name) => /^v\d+$/.test(name))) {
+    const folder = path.join(bpfRoot, version)
+    for (const name of readdirSync(folder)) {
+      unlinkSync(path.join(folder, name))
+      removed.push(path.join(folder, name))
+    }
+    rmdirSync(folder)
+  }
+  return removed
+}
