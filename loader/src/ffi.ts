@@ -65,7 +65,7 @@ export interface Libbpf {
     keys: Uint8Array,
     values: Uint8Array,
     count: Uint8Array,
-    options: Uint8Array | null,
+    options: null,
   ): number
   bpf_map_delete_batch(fd: number, keys: Uint8Array, count: Uint8Array, options: null): number
   bpf_map_lookup_batch(

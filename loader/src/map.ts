@@ -120,17 +120,23 @@ export class BpfMap implements Disposable {
   }
 
   /**
-   * Writes `count` packed entries, in one call where the kernel has batches for this type. When an entry is refused
+   * Writes `count` packed entries, in one call where the kernel has batches for this type and mode. When an entry is refused
    * throws BatchError, which says how many before it were written.
    */
   updateMany(keys: Uint8Array, values: Uint8Array, count: number, mode: UpdateMode = 'any'): void {
     this.#check('keys', keys, this.keySize * count)
     this.#check('values', values, this.valueBytes * count)
     if (count === 0) return
+    if (mode !== 'any') {
+      // The kernel's batches take no mode.
+      this.#updateEach(keys, values, count, mode)
+      return
+    }
     const counter = counterOf(count)
-    const result = this.#native.bpf_map_update_batch(this.fd, keys, values, counter, batchOptions(mode))
+    const result = this.#native.bpf_map_update_batch(this.fd, keys, values, counter, null)
     if (isUnsupported(result)) this.#updateEach(keys, values, count, mode)
-    else if (result < 0) throw new BatchError('update', `map ${this.name}`, result, read(counter), count)
+    else if (result < 0)
+      throw new BatchError('update', `map ${this.name}`, result, doneOf(counter, count), count)
   }
 
   #updateEach(keys: Uint8Array, values: Uint8Array, count: number, mode: UpdateMode): void {
@@ -151,7 +157,7 @@ export class BpfMap implements Disposable {
       const rest = keys.subarray(at * this.keySize)
       const result = this.#native.bpf_map_delete_batch(this.fd, rest, counter, null)
       if (isUnsupported(result)) return removed + this.#deleteEach(rest, count - at)
-      const done = read(counter)
+      const done = result < 0 ? doneOf(counter, count - at) : count - at
       removed += done
       at += done
       if (result === -ENOENT) at += 1
@@ -358,13 +364,10 @@ function read(counter: Uint8Array): number {
   return new DataView(counter.buffer).getUint32(0, true)
 }
 
-/** `struct bpf_map_batch_opts`; none for the default mode. */
-function batchOptions(mode: UpdateMode): Uint8Array | null {
-  if (mode === 'any') return null
-  const options = new DataView(new ArrayBuffer(24))
-  options.setBigUint64(0, 24n, true)
-  options.setBigUint64(8, BigInt(UPDATE_MODES[mode]), true)
-  return new Uint8Array(options.buffer)
+/** How many elements a failed batch did. The kernel does not touch the counter when it refuses the whole batch. */
+function doneOf(counter: Uint8Array, count: number): number {
+  const done = read(counter)
+  return done === count ? 0 : done
 }
 
 /** This kernel has no batches for this type of map. */

@@ -77,7 +77,7 @@ export function parseMessages(datagram: Uint8Array): NumberedMessage[] {
 /** The error (positive errno, 0 for success) of an `NLMSG_ERROR` or `NLMSG_DONE`, and the kernel's explanation. */
 export function parseError(message: NetlinkMessage): { errno: number; detail: string | undefined } {
   if (message.payload.length < 4) return { errno: 0, detail: undefined }
-  const errno = -viewOf(message.payload).getInt32(0, true)
+  const errno = Math.abs(viewOf(message.payload).getInt32(0, true))
   if ((message.flags & NLM_F_ACK_TLVS) === 0) return { errno, detail: undefined }
   // An error quotes the request: only its header when capped, else all of it.
   const quoted = message.type === NLMSG_DONE ? 0 : quotedLength(message)

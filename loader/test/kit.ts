@@ -1,10 +1,18 @@
-/** What the tests of this package share: objects compiled from C, and folders that go away. */
+/** What the tests of this package share: objects compiled from C, and things that go away at the end of a scope. */
+import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmdirSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { after, before } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { mountsOfType } from '../src/index.ts'
 
 const FOLDER = import.meta.dirname
+const BPF_ROOT = '/sys/fs/bpf'
+
+/** Options of a suite that touches the kernel. */
+export const rootOnly = { skip: process.getuid?.() === 0 ? false : 'needs root' }
 
 /** Compiles `test/NAME.bpf.c` into a folder; returns the path of the object file. */
 export function compile(name: string, into: string): string {
@@ -30,28 +38,67 @@ export function temporaryFolder(): Disposable & { path: string } {
 
 /** A folder on the BPF file system, removed with its pins at the end of the scope. */
 export function pinFolder(name: string): Disposable & { path: string } {
-  const root = '/sys/fs/bpf'
-  if (!/^bpf /m.test(mountsOf(root))) execFileSync('mount', ['-t', 'bpf', 'bpf', root])
-  const folder = path.join(root, `slt${process.pid}_${name}`)
+  if (!mountsOfType('bpf').some((mount) => mount.path === BPF_ROOT)) {
+    execFileSync('mount', ['-t', 'bpf', 'bpf', BPF_ROOT])
+  }
+  const folder = path.join(BPF_ROOT, `slt${process.pid}_${name}`)
   mkdirSync(folder)
   return { path: folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) }
 }
 
-function mountsOf(target: string): string {
-  try {
-    return execFileSync('findmnt', ['-n', '-o', 'FSTYPE,TARGET', target], { encoding: 'utf8' })
-  } catch {
-    return ''
+/** A cgroup of version 2, removed at the end of the scope. */
+export function temporaryCgroup(name: string): Disposable & { path: string } {
+  const [mount] = mountsOfType('cgroup2')
+  assert.ok(mount !== undefined, 'no cgroup2 is mounted: mount -t cgroup2 none /sys/fs/cgroup')
+  const folder = path.join(mount.path, `slt${process.pid}_${name}`)
+  mkdirSync(folder)
+  return { path: folder, [Symbol.dispose]: () => rmdirSync(folder) }
+}
+
+/** Two virtual devices that are each other's end, up, the first with an address; removed at the end of the scope. */
+export function temporaryVeth(
+  name: string,
+): Disposable & { device: string; ifindex: number; neighbour: string } {
+  const device = `slt${process.pid}${name}`.slice(0, 14)
+  const octet = process.pid % 250
+  const ip = (...args: string[]) => execFileSync('ip', args)
+  ip('link', 'add', device, 'type', 'veth', 'peer', 'name', `${device}p`)
+  ip('link', 'set', device, 'up')
+  ip('link', 'set', `${device}p`, 'up')
+  ip('address', 'add', `198.18.${octet}.1/30`, 'dev', device)
+  return {
+    device,
+    ifindex: Number(readFileSync(`/sys/class/net/${device}/ifindex`, 'utf8')),
+    neighbour: `198.18.${octet}.2`,
+    [Symbol.dispose]: () => ip('link', 'delete', device),
   }
 }
 
-/** What the process has open, by descriptor. Descriptors of the event loop that come and go are left out. */
-export function openDescriptors(): string[] {
+/** Waits until something holds; fails with `what` after ten seconds. */
+export async function until(what: string, holds: () => boolean): Promise<void> {
+  const deadline = performance.now() + 10_000
+  while (!holds()) {
+    assert.ok(performance.now() < deadline, `not within ten seconds: ${what}`)
+    await delay(5)
+  }
+}
+
+/** Makes a suite fail that leaves descriptors of BPF objects, sockets or cgroups open. */
+export function checkDescriptors(): void {
+  let opened: string[] = []
+  before(() => {
+    opened = openDescriptors()
+  })
+  after(() => {
+    assert.deepEqual(openDescriptors(), opened, 'descriptors were left open')
+  })
+}
+
+/** What the process has open of the kinds that this package opens, sorted. */
+function openDescriptors(): string[] {
   return readdirSync('/proc/self/fd')
-    .map((fd) => path.join('/proc/self/fd', fd))
-    .filter((link) => existsSync(link) || isDangling(link))
-    .map((link) => `${path.basename(link)} ${targetOf(link)}`)
-    .filter((line) => /bpf|socket|unified|cgroup/.test(line))
+    .map((fd) => `${fd} ${targetOf(`/proc/self/fd/${fd}`)}`)
+    .filter((line) => /bpf|socket:|cgroup/.test(line))
     .toSorted()
 }
 
@@ -59,10 +106,7 @@ function targetOf(link: string): string {
   try {
     return readlinkSync(link)
   } catch {
+    // The descriptor by which the folder itself was read.
     return ''
   }
-}
-
-function isDangling(link: string): boolean {
-  return targetOf(link) !== ''
 }
