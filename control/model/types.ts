@@ -20,7 +20,9 @@ export type ServiceKey = string
 export interface ServicePortSpec {
   /** Empty for the only port of a service that gives it no name. */
   readonly name: string
+  /** As the object has it: sources pass on whatever text is there, the model refuses what is not one of the three. */
   readonly protocol: Protocol
+  /** As the object has it; the model judges the range. */
   readonly port: number
   /** 0 when the service has none. */
   readonly nodePort: number

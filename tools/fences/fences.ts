@@ -25,27 +25,36 @@ interface Room {
 const INTERFACES = ['control/model/types.ts', 'control/dataplane/dataplane.ts', 'control/source/source.ts']
 
 const LOG = 'control/log.ts'
+const CLOCK = 'control/clock.ts'
 
 export const ROOMS: readonly Room[] = [
   { place: 'control/main.ts', mayImport: 'everything' },
   { place: 'control/log.ts', mayImport: [] },
+  { place: 'control/clock.', mayImport: [] },
   { place: 'control/model/', mayImport: [], pure: true },
   { place: 'control/layout/', mayImport: ['control/model/'], pure: true },
-  { place: 'control/source/', mayImport: ['control/model/', LOG] },
+  { place: 'control/source/', mayImport: ['control/model/', LOG, CLOCK] },
   {
     place: 'control/node/',
-    mayImport: ['control/model/types.ts', 'control/model/address.ts', 'libbpf-ts', LOG],
+    mayImport: ['control/model/types.ts', 'control/model/address.ts', 'libbpf-ts', LOG, CLOCK],
   },
   {
     place: 'control/dataplane/bpf/',
-    mayImport: ['control/dataplane/dataplane.ts', 'control/model/', 'control/layout/', 'libbpf-ts', LOG],
+    mayImport: [
+      'control/dataplane/dataplane.ts',
+      'control/model/',
+      'control/layout/',
+      'libbpf-ts',
+      LOG,
+      CLOCK,
+    ],
   },
   {
     place: 'control/dataplane/iptables/',
     mayImport: ['control/dataplane/dataplane.ts', 'control/model/', 'control/layout/', LOG],
   },
-  { place: 'control/dataplane/', mayImport: ['control/model/', 'control/layout/', 'libbpf-ts', LOG] },
-  { place: 'control/sync/', mayImport: [...INTERFACES, LOG] },
+  { place: 'control/dataplane/', mayImport: ['control/model/', 'control/layout/', 'libbpf-ts', LOG, CLOCK] },
+  { place: 'control/sync/', mayImport: [...INTERFACES, LOG, CLOCK] },
   { place: 'control/server/', mayImport: [LOG] },
   { place: 'control/cli/', mayImport: ['control/model/', 'control/layout/', 'libbpf-ts'] },
   { place: 'loader/', mayImport: [] },

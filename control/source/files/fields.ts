@@ -1,0 +1,129 @@
+/**
+ * Reading the fields of a parsed manifest, whose shape nobody has checked. A field of the wrong type throws a
+ * FieldError with its path, and the object it stands in is refused as a whole, as the API server would.
+ * As in the API, null is the same as absent.
+ */
+
+/** The way to a field from the root of a document: names and list indexes. */
+export type Path = readonly (string | number)[]
+
+/** A field that is not what it must be. `message` says what it is, and what is expected. */
+export class FieldError extends Error {
+  readonly path: Path
+
+  constructor(path: Path, message: string) {
+    super(message)
+    this.path = path
+  }
+}
+
+/** `spec.ports[0].port` */
+export function pathText(path: Path): string {
+  return path.reduce<string>((text, step) => {
+    if (typeof step === 'number') return `${text}[${step}]`
+    return text === '' ? step : `${text}.${step}`
+  }, '')
+}
+
+/** A mapping in a manifest, with the way to it. */
+export class Fields {
+  readonly path: Path
+  readonly #values: Readonly<Record<string, unknown>>
+
+  constructor(value: unknown, path: Path) {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw new FieldError(path, isNot(value, 'a mapping'))
+    }
+    this.#values = value as Readonly<Record<string, unknown>>
+    this.path = path
+  }
+
+  has(name: string): boolean {
+    return this.#get(name) !== undefined
+  }
+
+  /** An absent mapping is an empty one. */
+  child(name: string): Fields {
+    return new Fields(this.#get(name) ?? {}, [...this.path, name])
+  }
+
+  children(name: string): readonly Fields[] {
+    return this.#list(name).map((item, i) => new Fields(item, [...this.path, name, i]))
+  }
+
+  text(name: string, whenAbsent: string): string {
+    return this.optionalText(name) ?? whenAbsent
+  }
+
+  optionalText(name: string): string | undefined {
+    const value = this.#get(name)
+    if (value === undefined || typeof value === 'string') return value
+    throw this.#wrong(name, value, 'a string; put it in quotes')
+  }
+
+  requiredText(name: string): string {
+    const value = this.optionalText(name)
+    if (value) return value
+    throw new FieldError([...this.path, name], 'has no value, but is required')
+  }
+
+  oneOf<T extends string>(name: string, allowed: readonly T[], whenAbsent?: T): T {
+    const value = this.#get(name) ?? whenAbsent
+    const found = allowed.find((option) => option === value)
+    if (found !== undefined) return found
+    throw this.#wrong(name, value, `one of ${allowed.join(', ')}`)
+  }
+
+  integer(name: string, whenAbsent: number): number {
+    return this.optionalInteger(name) ?? whenAbsent
+  }
+
+  optionalInteger(name: string): number | undefined {
+    const value = this.#get(name)
+    if (value === undefined || (typeof value === 'number' && Number.isInteger(value))) return value
+    throw this.#wrong(name, value, 'a whole number')
+  }
+
+  flag(name: string, whenAbsent: boolean): boolean {
+    const value = this.#get(name) ?? whenAbsent
+    if (typeof value === 'boolean') return value
+    throw this.#wrong(name, value, 'true or false')
+  }
+
+  texts(name: string): readonly string[] {
+    return this.#list(name).map((item, i) => {
+      if (typeof item === 'string') return item
+      throw new FieldError([...this.path, name, i], isNot(item, 'a string; put it in quotes'))
+    })
+  }
+
+  /** Labels or annotations. */
+  textMap(name: string): Readonly<Record<string, string>> {
+    const child = this.child(name)
+    const names = Object.keys(child.#values)
+    return Object.fromEntries(names.map((key) => [key, child.text(key, '')]))
+  }
+
+  /** An absent list is an empty one. */
+  #list(name: string): readonly unknown[] {
+    const value = this.#get(name) ?? []
+    if (Array.isArray(value)) return value
+    throw this.#wrong(name, value, 'a list')
+  }
+
+  #get(name: string): unknown {
+    return Object.hasOwn(this.#values, name) ? (this.#values[name] ?? undefined) : undefined
+  }
+
+  #wrong(name: string, value: unknown, expected: string): FieldError {
+    return new FieldError([...this.path, name], isNot(value, expected))
+  }
+}
+
+/** `"80" is not a whole number` */
+function isNot(value: unknown, expected: string): string {
+  if (value === undefined || value === null) return `has no value, but must be ${expected}`
+  if (Array.isArray(value)) return `a list is not ${expected}`
+  if (typeof value === 'object') return `a mapping is not ${expected}`
+  return `${JSON.stringify(value)} is not ${expected}`
+}

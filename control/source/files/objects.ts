@@ -1,0 +1,252 @@
+/**
+ * From a parsed manifest to the objects that are read: Service, EndpointSlice, Node, and lists of them, with the
+ * API's defaults filled in. Pure. It checks the shape alone (a number where a number must be); whether a value can be
+ * used is the model's to say, for every source in the same way.
+ */
+
+import type { Endpoint, EndpointPort, EndpointSlice, Node, Protocol, Service } from '../../model/types.ts'
+import type { Change, Kind } from '../source.ts'
+import { FieldError, Fields, type Path, pathText } from './fields.ts'
+
+/** An object with its kind and key. */
+export type FoundObject = Extract<Change, { readonly object: unknown }> & {
+  readonly object: object
+  readonly path: Path
+}
+
+/** Something that could not be used, and the way to it from the root of the document. */
+export interface ObjectProblem {
+  readonly object: string
+  readonly field: string
+  readonly message: string
+  readonly path: Path
+}
+
+/** What a document holds. */
+export interface Contents {
+  readonly found: readonly FoundObject[]
+  /** Objects that are there, but of a shape that cannot be read. */
+  readonly refused: readonly { readonly kind: Kind; readonly key: string }[]
+  readonly problems: readonly ObjectProblem[]
+  /** Objects of kinds that are not read, as `Deployment default/web`. */
+  readonly ignored: readonly string[]
+}
+
+interface Findings {
+  readonly found: FoundObject[]
+  readonly refused: { kind: Kind; key: string }[]
+  readonly problems: ObjectProblem[]
+  readonly ignored: string[]
+}
+
+/** What was read of an object before its fields. */
+interface Identity {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+}
+
+/** Slices of headless services carry it, put there by their controller: no proxy looks at them. */
+const HEADLESS_LABEL = 'service.kubernetes.io/headless'
+const SERVICE_NAME_LABEL = 'kubernetes.io/service-name'
+
+/** Reads all objects of one document. Never throws: what cannot be read is among the problems. */
+export function readObjects(value: unknown): Contents {
+  const findings: Findings = { found: [], refused: [], problems: [], ignored: [] }
+  // A document with nothing but comments.
+  if (value !== undefined && value !== null) readAny(value, [], undefined, findings)
+  return findings
+}
+
+/** `itemOf` is the typed list that the object is an item of: items of a ServiceList need not say that they are Services. */
+function readAny(value: unknown, path: Path, itemOf: Identity | undefined, findings: Findings): void {
+  const identity = tryTo(() => readIdentity(new Fields(value, path), itemOf), 'object', path, findings)
+  if (identity === undefined) return
+  const label = identity.kind === 'Node' ? `Node ${identity.name}` : labelOf(identity)
+  if (identity.kind.endsWith('List') && isList(value)) {
+    const inner =
+      identity.kind === 'List' ? undefined : { ...identity, kind: identity.kind.slice(0, -'List'.length) }
+    value.items.forEach((item, i) => {
+      readAny(item, [...path, 'items', i], inner, findings)
+    })
+    return
+  }
+  const read = READERS[`${identity.apiVersion} ${identity.kind}`]
+  if (read === undefined) {
+    findings.ignored.push(label)
+    return
+  }
+  const key = read.kind === 'Node' ? identity.name : `${identity.namespace}/${identity.name}`
+  if (identity.name === '') {
+    const message = 'has no value, but is required'
+    findings.problems.push({
+      object: label,
+      field: 'metadata.name',
+      message,
+      path: [...path, 'metadata', 'name'],
+    })
+    return
+  }
+  const change = tryTo(() => read.change(new Fields(value, path), identity, key), label, path, findings)
+  if (change === undefined) {
+    findings.refused.push({ kind: read.kind, key })
+  } else if (change !== 'ignored') {
+    findings.found.push({ ...change, path })
+    if (change.kind === 'Service' && needsClusterIP(change.object)) {
+      const message = 'has no value, and a folder allocates none: give the service an address, or None'
+      findings.problems.push({ object: label, field: 'spec.clusterIP', message, path: [...path, 'spec'] })
+    }
+  }
+}
+
+function needsClusterIP({ type, clusterIPs }: Service): boolean {
+  return type !== 'ExternalName' && clusterIPs.every((address) => address === '')
+}
+
+function isList(value: unknown): value is { readonly items: readonly unknown[] } {
+  return typeof value === 'object' && value !== null && 'items' in value && Array.isArray(value.items)
+}
+
+function labelOf({ kind, namespace, name }: Identity): string {
+  return name === '' ? `${kind} without a name` : `${kind} ${namespace}/${name}`
+}
+
+function readIdentity(fields: Fields, itemOf: Identity | undefined): Identity {
+  const metadata = fields.child('metadata')
+  return {
+    apiVersion: itemOf && !fields.has('apiVersion') ? itemOf.apiVersion : fields.requiredText('apiVersion'),
+    kind: itemOf && !fields.has('kind') ? itemOf.kind : fields.requiredText('kind'),
+    namespace: metadata.text('namespace', 'default'),
+    name: metadata.text('name', ''),
+  }
+}
+
+/** The result, or undefined and a problem if a field is not what it must be. */
+function tryTo<T>(read: () => T, object: string, root: Path, findings: Findings): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof FieldError)) throw error
+    const field = pathText(error.path.slice(root.length))
+    findings.problems.push({ object, field, message: error.message, path: error.path })
+    return undefined
+  }
+}
+
+type FoundChange = Change & { readonly object: object }
+
+interface Reader {
+  readonly kind: Kind
+  /** Throws a FieldError. */
+  change(fields: Fields, identity: Identity, key: string): FoundChange | 'ignored'
+}
+
+const READERS: Readonly<Record<string, Reader>> = {
+  'v1 Service': {
+    kind: 'Service',
+    change: (fields, identity, key) => ({ kind: 'Service', key, object: readService(fields, identity) }),
+  },
+  'discovery.k8s.io/v1 EndpointSlice': {
+    kind: 'EndpointSlice',
+    change: (fields, identity, key) =>
+      Object.hasOwn(fields.child('metadata').textMap('labels'), HEADLESS_LABEL)
+        ? 'ignored'
+        : { kind: 'EndpointSlice', key, object: readSlice(fields, identity) },
+  },
+  'v1 Node': {
+    kind: 'Node',
+    change: (fields, identity, key) => ({ kind: 'Node', key, object: readNode(fields, identity) }),
+  },
+}
+
+function readService(fields: Fields, { namespace, name }: Identity): Service {
+  const metadata = fields.child('metadata')
+  const spec = fields.child('spec')
+  const clusterIPs = spec.texts('clusterIPs')
+  const affinity = spec.child('sessionAffinityConfig').child('clientIP')
+  return {
+    namespace,
+    name,
+    labels: metadata.textMap('labels'),
+    annotations: metadata.textMap('annotations'),
+    creationTimestamp: metadata.text('creationTimestamp', ''),
+    type: spec.oneOf('type', ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'], 'ClusterIP'),
+    clusterIPs: clusterIPs.length > 0 ? clusterIPs : [spec.text('clusterIP', '')],
+    externalIPs: spec.texts('externalIPs'),
+    loadBalancerIngress: fields
+      .child('status')
+      .child('loadBalancer')
+      .children('ingress')
+      .map((ingress) => ({
+        ip: ingress.text('ip', ''),
+        ipMode: ingress.oneOf('ipMode', ['VIP', 'Proxy'], 'VIP'),
+      })),
+    loadBalancerSourceRanges: spec.texts('loadBalancerSourceRanges'),
+    ports: spec.children('ports').map((port) => ({
+      name: port.text('name', ''),
+      protocol: readProtocol(port),
+      port: port.integer('port', 0),
+      nodePort: port.integer('nodePort', 0),
+    })),
+    sessionAffinity: spec.oneOf('sessionAffinity', ['None', 'ClientIP'], 'None'),
+    sessionAffinityTimeoutSeconds: affinity.integer('timeoutSeconds', 10_800),
+    externalTrafficPolicy: spec.oneOf('externalTrafficPolicy', ['Cluster', 'Local'], 'Cluster'),
+    internalTrafficPolicy: spec.oneOf('internalTrafficPolicy', ['Cluster', 'Local'], 'Cluster'),
+    healthCheckNodePort: spec.integer('healthCheckNodePort', 0),
+  }
+}
+
+function readSlice(fields: Fields, { namespace, name }: Identity): EndpointSlice {
+  return {
+    namespace,
+    name,
+    serviceName: fields.child('metadata').textMap('labels')[SERVICE_NAME_LABEL] ?? '',
+    addressType: fields.oneOf('addressType', ['IPv4', 'IPv6', 'FQDN']),
+    ports: fields.children('ports').map(readEndpointPort),
+    endpoints: fields.children('endpoints').map(readEndpoint),
+  }
+}
+
+/** The API fills in an empty name; it has no default for a port that is absent, which means all ports. */
+function readEndpointPort(port: Fields): EndpointPort {
+  return { name: port.text('name', ''), port: port.optionalInteger('port'), protocol: readProtocol(port) }
+}
+
+/** Conditions that are absent: ready, serving, not terminating. */
+function readEndpoint(endpoint: Fields): Endpoint {
+  const conditions = endpoint.child('conditions')
+  const hints = endpoint.child('hints')
+  return {
+    addresses: endpoint.texts('addresses'),
+    ready: conditions.flag('ready', true),
+    serving: conditions.flag('serving', true),
+    terminating: conditions.flag('terminating', false),
+    nodeName: endpoint.optionalText('nodeName'),
+    zoneHints: hints.children('forZones').map((zone) => zone.text('name', '')),
+    nodeHints: hints.children('forNodes').map((node) => node.text('name', '')),
+  }
+}
+
+/** Unjudged, see `ServicePortSpec.protocol`. */
+function readProtocol(port: Fields): Protocol {
+  return port.text('protocol', 'TCP') as Protocol
+}
+
+function readNode(fields: Fields, { name }: Identity): Node {
+  const spec = fields.child('spec')
+  const podCIDRs = spec.texts('podCIDRs')
+  const podCIDR = spec.optionalText('podCIDR')
+  const addresses = fields.child('status').children('addresses')
+  const ofType = (type: string) =>
+    addresses
+      .filter((address) => address.text('type', '') === type)
+      .map((address) => address.text('address', ''))
+  return {
+    name,
+    labels: fields.child('metadata').textMap('labels'),
+    internalIPs: ofType('InternalIP'),
+    externalIPs: ofType('ExternalIP'),
+    podCIDRs: podCIDRs.length > 0 || podCIDR === undefined ? podCIDRs : [podCIDR],
+  }
+}

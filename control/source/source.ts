@@ -1,0 +1,45 @@
+/**
+ * What a source of objects is to the rest: it says what has changed, and when it has said everything once.
+ * A folder of files is one; the Kubernetes API is another.
+ */
+
+import type { EndpointSlice, Node, Problem, Service } from '../model/types.ts'
+
+/** An object that came or changed, or, where `object` is undefined, that is gone. */
+export type Change =
+  | { readonly kind: 'Service'; readonly key: string; readonly object: Service | undefined }
+  | { readonly kind: 'EndpointSlice'; readonly key: string; readonly object: EndpointSlice | undefined }
+  | { readonly kind: 'Node'; readonly key: string; readonly object: Node | undefined }
+
+/** The kinds of objects that sources give. */
+export type Kind = Change['kind']
+
+/** Something that a source could not use, and where it stands. */
+export interface SourceProblem extends Problem {
+  /** `web.yaml:12`: the file and its line. */
+  readonly place: string
+}
+
+/** What a source tells, in its own time. Calls do not throw and do not wait. */
+export interface SourceListener {
+  /** Objects changed. `key` is `namespace/name`, or the name of a Node. An object that is as it was costs nothing. */
+  apply(changes: readonly Change[]): void
+  /** Every kind has been listed in full once. Until then nothing may be concluded from an object's absence. */
+  synced(): void
+  /** All that cannot be used at present. Replaces what was said before. */
+  problems(problems: readonly SourceProblem[]): void
+  /** Worth a line only to someone who looks for it: objects of kinds that are not read, and such. */
+  note(message: string): void
+}
+
+/** A source of objects. */
+export interface Source {
+  /** As a person names it: `files:/etc/sluice`. */
+  readonly name: string
+  /**
+   * Begins to tell the listener, and goes on until the signal is aborted. Resolves when it runs, which may be before
+   * it is synced. Rejects if it never can run, with a message that says what to change; what can heal by itself (a
+   * server that is away, a file that is malformed) is told as a problem and tried again.
+   */
+  start(listener: SourceListener, signal: AbortSignal): Promise<void>
+}

@@ -1,0 +1,134 @@
+/** What all sources know together, and which services it has changed for since somebody last looked. */
+
+import { isDeepStrictEqual } from 'node:util'
+import type { ClusterSnapshot, EndpointSlice, Node, Service, ServiceKey } from '../model/types.ts'
+import type { Change, SourceListener, SourceProblem } from './source.ts'
+
+/** What the store tells its owner. */
+export interface StoreEvents {
+  /** Something in the snapshot, the problems or `synced` has changed. Called once per change told, so it must be cheap. */
+  changed(): void
+  /** See `SourceListener.note`. */
+  note(source: string, message: string): void
+}
+
+interface AttachedSource {
+  synced: boolean
+  problems: readonly SourceProblem[]
+}
+
+/**
+ * Keeps the objects of all sources. A change costs what it concerns: one map entry, and the slices of one service.
+ * The Node objects of other nodes are not kept.
+ */
+export class Store {
+  readonly #nodeName: string
+  readonly #events: StoreEvents
+  readonly #sources: AttachedSource[] = []
+  readonly #services = new Map<ServiceKey, Service>()
+  readonly #slices = new Map<ServiceKey, readonly EndpointSlice[]>()
+  /** By their own key, to know which service a slice belonged to until now. */
+  readonly #sliceByKey = new Map<string, EndpointSlice>()
+  #node: Node | undefined
+  #changed = new Set<ServiceKey>()
+
+  constructor(nodeName: string, events: StoreEvents) {
+    this.#nodeName = nodeName
+    this.#events = events
+  }
+
+  /** The listener for one more source. All sources are attached before any of them starts. */
+  attach(name: string): SourceListener {
+    const source: AttachedSource = { synced: false, problems: [] }
+    this.#sources.push(source)
+    return {
+      apply: (changes) => {
+        let different = false
+        for (const change of changes) different = this.#apply(change) || different
+        if (different) this.#events.changed()
+      },
+      synced: () => {
+        source.synced = true
+        this.#events.changed()
+      },
+      problems: (problems) => {
+        if (isDeepStrictEqual(source.problems, problems)) return
+        source.problems = problems
+        this.#events.changed()
+      },
+      note: (message) => this.#events.note(name, message),
+    }
+  }
+
+  /** Every source has listed everything once. False while there is no source. */
+  get synced(): boolean {
+    return this.#sources.length > 0 && this.#sources.every(({ synced }) => synced)
+  }
+
+  /** A live view, not a copy: it follows later changes, so it is used within one turn of the event loop. */
+  get cluster(): ClusterSnapshot {
+    return { services: this.#services, slices: this.#slices, node: this.#node }
+  }
+
+  /** What the sources cannot use at present. */
+  get problems(): readonly SourceProblem[] {
+    return this.#sources.flatMap(({ problems }) => problems)
+  }
+
+  /** The services that changed, themselves or in their slices, since the last call. */
+  takeChanged(): ReadonlySet<ServiceKey> {
+    const changed = this.#changed
+    this.#changed = new Set()
+    return changed
+  }
+
+  /** Whether that made any difference. */
+  #apply(change: Change): boolean {
+    switch (change.kind) {
+      case 'Service':
+        return this.#applyService(change.key, change.object)
+      case 'EndpointSlice':
+        return this.#applySlice(change.key, change.object)
+      case 'Node':
+        return change.key === this.#nodeName && this.#applyNode(change.object)
+    }
+  }
+
+  #applyService(key: ServiceKey, object: Service | undefined): boolean {
+    if (isDeepStrictEqual(this.#services.get(key), object)) return false
+    if (object === undefined) this.#services.delete(key)
+    else this.#services.set(key, object)
+    this.#changed.add(key)
+    return true
+  }
+
+  #applySlice(key: string, object: EndpointSlice | undefined): boolean {
+    const before = this.#sliceByKey.get(key)
+    if (isDeepStrictEqual(before, object)) return false
+    if (object === undefined) this.#sliceByKey.delete(key)
+    else this.#sliceByKey.set(key, object)
+    const owners = new Set([serviceOf(before), serviceOf(object)])
+    for (const owner of owners) {
+      if (owner === undefined) continue
+      const others = (this.#slices.get(owner) ?? []).filter((slice) => slice !== before)
+      const slices = object !== undefined && serviceOf(object) === owner ? [...others, object] : others
+      if (slices.length === 0) this.#slices.delete(owner)
+      else this.#slices.set(owner, slices)
+      this.#changed.add(owner)
+    }
+    return true
+  }
+
+  #applyNode(object: Node | undefined): boolean {
+    if (isDeepStrictEqual(this.#node, object)) return false
+    this.#node = object
+    return true
+  }
+}
+
+/** The service a slice belongs to: one of its own namespace, named by a label; undefined if it has no such label. */
+function serviceOf(slice: EndpointSlice | undefined): ServiceKey | undefined {
+  return slice === undefined || slice.serviceName === ''
+    ? undefined
+    : `${slice.namespace}/${slice.serviceName}`
+}
