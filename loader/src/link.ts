@@ -86,8 +86,8 @@ export class BpfLink implements Disposable {
   }
 
   /**
-   * Pins the link, so that it outlives the process. What is pinned at the path is replaced at once: its program runs
-   * until this link has the name.
+   * Pins the link, so that it outlives the process. A link that is pinned at the path gives up the name to this one
+   * in one step; unless it is open somewhere, the kernel detaches it a moment later.
    */
   pin(path: string): void {
     if (existsSync(path)) replacePin(this.fd, path, this.#subject)

@@ -34,7 +34,6 @@ const ENOBUFS = 105
 
 /** The kernel makes datagrams of at most 32 KiB for lists, and notices are small. */
 const RECEIVE_BUFFER = 128 << 10
-/** What the kernel keeps for a subscriber that is slow, bytes. */
 const SUBSCRIPTION_BUFFER = 4 << 20
 /** Notices that wait for a reader; more are an overrun. */
 const QUEUE_LIMIT = 65_536
@@ -68,8 +67,10 @@ interface Pending {
 export function openNetlink(options: {
   readonly family: NetlinkFamily
   readonly groups?: readonly number[]
+  /** Bytes that the kernel keeps for a subscriber that is slow; 4 MiB when left out. */
+  readonly receiveBuffer?: number
 }): NetlinkSocket {
-  const { family, groups = [] } = options
+  const { family, groups = [], receiveBuffer = SUBSCRIPTION_BUFFER } = options
   const fd = libc().socket(AF_NETLINK, SOCKET_TYPE, FAMILIES[family])
   if (fd < 0) throw new NetlinkError(`socket (${family})`, errno())
   const descriptor = new Descriptor(fd, `netlink socket (${family})`)
@@ -80,8 +81,8 @@ export function openNetlink(options: {
     // Both only make errors tell more: a kernel without them is as good.
     setOption(fd, SOL_NETLINK, NETLINK_CAP_ACK, 1)
     setOption(fd, SOL_NETLINK, NETLINK_EXT_ACK, 1)
-    if (groups.length > 0 && !setOption(fd, SOL_SOCKET, SO_RCVBUFFORCE, SUBSCRIPTION_BUFFER)) {
-      setOption(fd, SOL_SOCKET, SO_RCVBUF, SUBSCRIPTION_BUFFER)
+    if (groups.length > 0 && !setOption(fd, SOL_SOCKET, SO_RCVBUFFORCE, receiveBuffer)) {
+      setOption(fd, SOL_SOCKET, SO_RCVBUF, receiveBuffer)
     }
     for (const group of groups) {
       if (!setOption(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)) {
@@ -103,7 +104,7 @@ export class NetlinkSocket implements Disposable {
   readonly #watch: Watch
   readonly #buffer = new Uint8Array(RECEIVE_BUFFER)
   readonly #waiting: Pending[] = []
-  readonly #queue: (NetlinkMessage | 'overrun')[] = []
+  readonly #queue = new Queue<NetlinkMessage | 'overrun'>()
   #sequence = 0
   #wakeReader: (() => void) | undefined
   #hasReader = false
@@ -132,7 +133,7 @@ export class NetlinkSocket implements Disposable {
 
   /**
    * What the groups announce from the opening of the socket on. `'overrun'` says that notices were lost: what was
-   * learnt from them must be listed again. One reader at a time. Ends when the signal fires or the socket is closed.
+   * learnt from them must be listed again. One reader at a time; what it does not take, the next one gets. Ends when the signal fires or the socket is closed.
    */
   async *messages(signal?: AbortSignal): AsyncGenerator<NetlinkMessage | 'overrun', void> {
     if (!this.#isSubscription) throw new TypeError('a netlink socket without groups announces nothing')
@@ -143,12 +144,9 @@ export class NetlinkSocket implements Disposable {
     signal?.addEventListener('abort', wake)
     try {
       while (!isOver()) {
-        // All that wait, at once: taking them one by one from the front of a long queue would be slow.
-        for (const message of this.#queue.splice(0)) {
-          yield message
-          if (isOver()) return
-        }
-        if (this.#queue.length === 0) await this.#nextMessage()
+        const message = this.#queue.take()
+        if (message === undefined) await this.#nextMessage()
+        else yield message
       }
     } finally {
       signal?.removeEventListener('abort', wake)
@@ -267,7 +265,7 @@ export class NetlinkSocket implements Disposable {
   #overrun(): void {
     const pending = this.#waiting[0]
     if (this.#isSubscription) {
-      this.#queue.length = 0
+      this.#queue.clear()
       this.#queue.push('overrun')
       this.#wakeReader?.()
     } else if (pending !== undefined) this.#retry(pending)
@@ -280,6 +278,36 @@ export class NetlinkSocket implements Disposable {
 
   #describe(request: NetlinkRequest): string {
     return `request of type ${request.type} (${this.#family})`
+  }
+}
+
+/** First in, first out, without moving what waits for each that is taken. */
+class Queue<T> {
+  readonly #items: T[] = []
+  #head = 0
+
+  get length(): number {
+    return this.#items.length - this.#head
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  take(): T | undefined {
+    const item = this.#items[this.#head]
+    this.#head += 1
+    if (this.#head >= this.#items.length) this.clear()
+    else if (this.#head >= QUEUE_LIMIT) {
+      this.#items.splice(0, this.#head)
+      this.#head = 0
+    }
+    return item
+  }
+
+  clear(): void {
+    this.#items.length = 0
+    this.#head = 0
   }
 }
 
