@@ -113,9 +113,9 @@ function readDocument(file: string, text: string): Document | Exclude<Parsed, { 
   }
 }
 
-/** The first line that is no comment, no mark and not empty. */
+/** The first line that is no comment and not empty. */
 function firstLine(text: string): number {
-  const index = text.split('\n').findIndex((line) => !/^(---)?\s*(#|$)/.test(line))
+  const index = text.split('\n').findIndex((line) => !/^\s*(#|$)/.test(line))
   return index < 0 ? 1 : index + 1
 }
 
@@ -134,7 +134,10 @@ function split(file: string, text: string): readonly { readonly line: number; re
   const parts: { line: number; text: string }[] = []
   let line = 0
   for (const part of plain.split(/^(?=---(?:\s|$))/m)) {
-    if (/^(?!%|#|\.\.\.\s*$|---\s*(?:#.*)?$|\s*(?:#.*)?$)/m.test(part)) parts.push({ line, text: part })
+    // The mark is no part of the document: the first one of a file may do without, and is the same document.
+    const mark = /^---[ \t]*(?:#.*)?\r?\n/.exec(part)?.[0] ?? ''
+    const isEmpty = !/^(?!%|#|\.\.\.\s*$|---\s*(?:#.*)?$|\s*(?:#.*)?$)/m.test(part)
+    if (!isEmpty) parts.push({ line: line + (mark === '' ? 0 : 1), text: part.slice(mark.length) })
     line += part.split('\n').length - 1
   }
   return parts

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { makeEndpoint, makeService, makeSlice } from '../model/fixtures.ts'
+import type { EndpointSlice, Node } from '../model/types.ts'
+import { Store } from './store.ts'
+
+function makeStore() {
+  const seen = { changes: 0, notes: [] as string[] }
+  const store = new Store('n1', {
+    changed: () => {
+      seen.changes++
+    },
+    note: (source, message) => seen.notes.push(`${source}: ${message}`),
+  })
+  return { store, seen, source: store.attach('files:a') }
+}
+
+const web = makeService()
+const slice = makeSlice([makeEndpoint('10.1.1.1')])
+const serviceChange = { kind: 'Service' as const, key: 'default/web', object: web }
+const sliceChange = (object: EndpointSlice | undefined, key = 'default/web-a') => ({
+  kind: 'EndpointSlice' as const,
+  key,
+  object,
+})
+const node = (name: string): Node => ({ name, labels: {}, internalIPs: [], externalIPs: [], podCIDRs: [] })
+
+describe('the store', () => {
+  test('is synced once every source is', () => {
+    const { store, source } = makeStore()
+    const second = store.attach('files:b')
+    assert.equal(store.synced, false)
+    source.synced()
+    assert.equal(store.synced, false)
+    second.synced()
+    assert.equal(store.synced, true)
+  })
+
+  test('without a source is not synced', () => {
+    assert.equal(new Store('n1', { changed: () => undefined, note: () => undefined }).synced, false)
+  })
+
+  test('names each changed service once, whether it changed itself or in its slices', () => {
+    const { store, source, seen } = makeStore()
+    source.apply([serviceChange, sliceChange(slice)])
+    assert.equal(seen.changes, 1)
+    assert.deepEqual([...store.takeChanged()], ['default/web'])
+    assert.deepEqual([...store.takeChanged()], [])
+    source.apply([sliceChange(makeSlice([]))])
+    assert.deepEqual([...store.takeChanged()], ['default/web'])
+  })
+
+  test('takes what is as it was for no change', () => {
+    const { store, source, seen } = makeStore()
+    source.apply([serviceChange, sliceChange(slice)])
+    store.takeChanged()
+    source.apply([
+      { ...serviceChange, object: makeService() },
+      sliceChange(makeSlice([makeEndpoint('10.1.1.1')])),
+    ])
+    source.apply([
+      { kind: 'Service', key: 'default/unknown', object: undefined },
+      sliceChange(undefined, 'default/x'),
+    ])
+    assert.equal(seen.changes, 1)
+    assert.equal(store.takeChanged().size, 0)
+  })
+
+  test('keeps slices before their service is there, and after it is gone', () => {
+    const { store, source } = makeStore()
+    source.apply([sliceChange(slice)])
+    assert.deepEqual(store.cluster.slices.get('default/web'), [slice])
+    source.apply([serviceChange])
+    source.apply([{ ...serviceChange, object: undefined }])
+    assert.equal(store.cluster.services.size, 0)
+    assert.deepEqual(store.cluster.slices.get('default/web'), [slice])
+  })
+
+  test('several slices of one service, one replaced, one removed', () => {
+    const { store, source } = makeStore()
+    const second = makeSlice([makeEndpoint('10.1.1.2')], { name: 'web-b' })
+    const other = makeSlice([makeEndpoint('10.1.1.3')])
+    source.apply([sliceChange(slice), sliceChange(second, 'default/web-b'), sliceChange(other)])
+    assert.deepEqual(new Set(store.cluster.slices.get('default/web')), new Set([second, other]))
+    source.apply([sliceChange(undefined)])
+    assert.deepEqual(store.cluster.slices.get('default/web'), [second])
+    source.apply([sliceChange(undefined, 'default/web-b')])
+    assert.equal(store.cluster.slices.has('default/web'), false)
+  })
+
+  test('a slice that moves to another service changes both', () => {
+    const { store, source } = makeStore()
+    source.apply([sliceChange(slice)])
+    store.takeChanged()
+    const moved = { ...slice, serviceName: 'api' }
+    source.apply([sliceChange(moved)])
+    assert.deepEqual([...store.takeChanged()].sort(), ['default/api', 'default/web'])
+    assert.equal(store.cluster.slices.has('default/web'), false)
+    assert.deepEqual(store.cluster.slices.get('default/api'), [moved])
+  })
+
+  test('a slice without a service belongs to none', () => {
+    const { store, source } = makeStore()
+    source.apply([sliceChange({ ...slice, serviceName: '' })])
+    assert.equal(store.cluster.slices.size, 0)
+    assert.equal(store.takeChanged().size, 0)
+  })
+
+  test('keeps the Node of this node alone', () => {
+    const { store, source, seen } = makeStore()
+    source.apply([{ kind: 'Node', key: 'n2', object: node('n2') }])
+    assert.equal(seen.changes, 0)
+    source.apply([{ kind: 'Node', key: 'n1', object: node('n1') }])
+    assert.deepEqual(store.cluster.node, node('n1'))
+    assert.equal(seen.changes, 1)
+    source.apply([{ kind: 'Node', key: 'n1', object: undefined }])
+    assert.equal(store.cluster.node, undefined)
+  })
+
+  test('holds the present problems of every source, and passes notes on', () => {
+    const { store, source, seen } = makeStore()
+    const problem = { object: 'File a.yaml', field: '', message: 'is wrong', place: 'a.yaml:1' }
+    source.problems([problem])
+    source.problems([{ ...problem }])
+    assert.equal(seen.changes, 1, 'the same again is nothing new')
+    store.attach('files:b').problems([{ ...problem, place: 'b.yaml:1' }])
+    assert.deepEqual(
+      store.problems.map(({ place }) => place),
+      ['a.yaml:1', 'b.yaml:1'],
+    )
+    source.problems([])
+    assert.equal(store.problems.length, 1)
+    source.note('a Deployment')
+    assert.deepEqual(seen.notes, ['files:a: a Deployment'])
+  })
+})
