@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +26,7 @@ import {
   u32,
   u64,
 } from 'libbpf-ts'
-import { compileFile, openDescriptors, pinFolder } from '../../../loader/test/kit.ts'
+import { compileFile, pinFolder } from '../../../loader/test/kit.ts'
 import { bpffsMount, cgroup2Mount } from '../../../tools/cluster/mounts.ts'
 import { device as deviceCodec } from '../../layout/generated.ts'
 import { type AttachableDevice, Attachments, SOCKET_HOOKS } from './attachments.ts'
@@ -25,6 +34,19 @@ import { removeLinks } from './pinned-links.ts'
 
 const id = `slt${process.pid.toString()}`
 const MAC = Uint8Array.of(2, 0, 0, 0, 0, 7)
+
+/** How many BPF descriptors this process has open. */
+function bpfDescriptors(): number {
+  const targets = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`)
+    } catch {
+      // The one that the listing itself had open.
+      return ''
+    }
+  })
+  return targets.filter((target) => target.includes('bpf')).length
+}
 
 describe('attachments', () => {
   const temporary = mkdtempSync(join(tmpdir(), `${id}-attachments-`))
@@ -34,11 +56,12 @@ describe('attachments', () => {
   let pins: ReturnType<typeof pinFolder>
   let object: BpfObject
   let lines: string[] = []
+  let attached: string[] = []
   let created = 0
   const devices = new Set<string>()
 
   const log = {
-    debug: () => undefined,
+    debug: (text: string) => attached.push(text),
     info: (text: string) => lines.push(`info ${text}`),
     warn: (text: string, fields?: Readonly<Record<string, unknown>>) =>
       lines.push(`warn ${text}${fields?.['err'] === undefined ? '' : `: ${String(fields['err'])}`}`),
@@ -100,16 +123,17 @@ describe('attachments', () => {
 
   beforeEach(() => {
     lines = []
+    attached = []
     pins = pinFolder('attachments')
     bpfRoot = pins.path
     object = load()
   })
 
-  afterEach(() => {
+  afterEach(async () => {
     object.close()
     for (const name of devices) execFileSync('ip', ['link', 'delete', name])
     devices.clear()
-    removeLinks(bpfRoot)
+    await removeLinks(bpfRoot)
     pins[Symbol.dispose]()
   })
 
@@ -118,9 +142,9 @@ describe('attachments', () => {
     rmdirSync(cgroupRoot)
   })
 
-  test('a device gets its entry and both programs; none where the class is none', () => {
+  test('a device gets its entry and both programs; none where the class is none', async () => {
     const [pod, idle] = [addDevice({ bridge: 3, isolated: true }), addDevice({ class: 'none' })]
-    create().setDevices([pod, idle])
+    await create().setDevices([pod, idle])
     assert.deepEqual(chain(pod), ours())
     assert.deepEqual(chain(idle), { ingress: [], egress: [] })
     assert.deepEqual(links(), [`${pod.ifindex.toString()}-egress`, `${pod.ifindex.toString()}-ingress`])
@@ -128,40 +152,57 @@ describe('attachments', () => {
     assert.deepEqual(lines, [])
   })
 
-  test('another class or bridge changes the entry and leaves the links alone', () => {
+  test('external devices come first, then the newest; a later call takes over from one under way', async () => {
+    const all = [addDevice(), addDevice({ class: 'external' }), addDevice(), addDevice()]
+    const [first, external, , last] = all
+    assert.ok(first !== undefined && external !== undefined && last !== undefined)
+    const subject = create()
+    const under = subject.setDevices(all)
+    await Promise.all([under, subject.setDevices([first, external, last]), subject.check()])
+    assert.deepEqual(
+      all.map((device) => chain(device).ingress.length),
+      [1, 1, 0, 1],
+    )
+    assert.deepEqual(
+      attached,
+      [external, last, first].map(({ name }) => `attached to device ${name}`),
+    )
+  })
+
+  test('another class or bridge changes the entry and leaves the links alone', async () => {
     const pod = addDevice()
     const subject = create()
-    subject.setDevices([pod])
+    await subject.setDevices([pod])
     const before = queryTcx(pod.ifindex, 'ingress').linkIds
-    subject.setDevices([{ ...pod, class: 'external', isBridge: true }])
+    await subject.setDevices([{ ...pod, class: 'external', isBridge: true }])
     assert.deepEqual(entries(), [{ ifindex: pod.ifindex, bridge: 0, mac: MAC, class: 1, flags: 4 }])
     assert.deepEqual(queryTcx(pod.ifindex, 'ingress').linkIds, before)
-    subject.setDevices([{ ...pod, class: 'none' }])
+    await subject.setDevices([{ ...pod, class: 'none' }])
     assert.deepEqual([chain(pod), entries(), links()], [{ ingress: [], egress: [] }, [], []])
   })
 
-  test('a device that is gone is forgotten, before or after its message', () => {
+  test('a device that is gone is forgotten, before or after its message', async () => {
     const [first, second] = [addDevice(), addDevice()]
     const subject = create()
-    subject.setDevices([first, second])
+    await subject.setDevices([first, second])
     deleteDevice(first)
-    subject.setDevices([second])
+    await subject.setDevices([second])
     assert.equal(links().length, 2)
     deleteDevice(second)
-    subject.check()
+    await subject.check()
     assert.deepEqual([links(), entries(), lines], [[], [], []])
-    subject.setDevices([second])
+    await subject.setDevices([second])
     assert.deepEqual([links(), entries(), lines], [[], [], []])
   })
 
-  test('they go to the head of the chain', () => {
+  test('they go to the head of the chain', async () => {
     const pod = addDevice()
     using stranger = attachTcx({
       program: object.program('stranger'),
       ifindex: pod.ifindex,
       direction: 'ingress',
     })
-    create().setDevices([pod])
+    await create().setDevices([pod])
     assert.deepEqual(queryTcx(pod.ifindex, 'ingress').programIds, [
       ...ours().ingress,
       object.program('stranger').id,
@@ -169,45 +210,45 @@ describe('attachments', () => {
     assert.ok(stranger.id > 0)
   })
 
-  test('who gets ahead of them is moved behind, and told once', () => {
+  test('who gets ahead of them is moved behind, and told once', async () => {
     const pod = addDevice()
     const subject = create()
-    subject.setDevices([pod])
+    await subject.setDevices([pod])
     for (let round = 0; round < 2; round++) {
       const program = object.program('stranger')
       using _stranger = attachTcx({ program, ifindex: pod.ifindex, direction: 'egress', at: 'head' })
       assert.deepEqual(chain(pod).egress, [program.id, ...ours().egress])
-      subject.check()
+      await subject.check()
       assert.deepEqual(chain(pod).egress, [...ours().egress, program.id])
-      subject.check()
+      await subject.check()
     }
     assert.equal(lines.length, 1)
     assert.match(lines[0] ?? '', /^warn another program was ahead of ours at egress of device /)
   })
 
-  test('a link that somebody detached is attached again, and told', () => {
+  test('a link that somebody detached is attached again, and told', async () => {
     const pod = addDevice()
     const subject = create()
-    subject.setDevices([pod])
+    await subject.setDevices([pod])
     subject.attachSockets()
     for (const name of [`${pod.ifindex.toString()}-ingress`, 'cgroup-connect4']) {
       using link = openPinnedLink(join(bpfRoot, 'links', name))
       link.detach()
     }
     rmSync(join(bpfRoot, 'links', `${pod.ifindex.toString()}-egress`))
-    subject.check()
+    await subject.check()
     assert.deepEqual(chain(pod), ours())
-    assert.match(lines[0] ?? '', /^warn our program was detached from ingress of device /)
-    assert.match(lines[1] ?? '', /^warn our program was detached from egress of device /)
-    assert.match(lines[2] ?? '', /^warn our connect4 program was detached from /)
-    subject.check()
+    assert.match(lines[0] ?? '', /^warn our connect4 program was detached from /)
+    assert.match(lines[1] ?? '', /^warn our program was detached from ingress of device /)
+    assert.match(lines[2] ?? '', /^warn our program was detached from egress of device /)
+    await subject.check()
     assert.equal(lines.length, 3)
   })
 
-  test('a restart keeps every link and swaps its program; what is gone meanwhile is cleared away', () => {
+  test('a restart keeps every link and swaps its program; what is gone meanwhile is cleared away', async () => {
     const [kept, gone, ignored] = [addDevice(), addDevice(), addDevice()]
     const before = create()
-    before.setDevices([kept, gone, ignored])
+    await before.setDevices([kept, gone, ignored])
     before.attachSockets()
     const linkIds = queryTcx(kept.ifindex, 'ingress').linkIds
     const old = ours()
@@ -218,7 +259,7 @@ describe('attachments', () => {
     assert.notDeepEqual(ours(), old)
     const again = create()
     again.attachSockets()
-    again.setDevices([kept, { ...ignored, class: 'none' }])
+    await again.setDevices([kept, { ...ignored, class: 'none' }])
     assert.deepEqual(chain(kept), ours())
     assert.deepEqual(queryTcx(kept.ifindex, 'ingress').linkIds, linkIds)
     assert.deepEqual(chain(ignored), { ingress: [], egress: [] })
@@ -234,9 +275,9 @@ describe('attachments', () => {
     assert.deepEqual(lines, [])
   })
 
-  test('a pin whose ifindex is now another device is no link of that device', () => {
+  test('a pin whose ifindex is now another device is no link of that device', async () => {
     const [old, other] = [addDevice(), addDevice()]
-    create().setDevices([old])
+    await create().setDevices([old])
     // As after a restart of the machine's counting of devices: the pin's name fits, its link does not.
     for (const direction of ['ingress', 'egress']) {
       const folder = join(bpfRoot, 'links')
@@ -244,21 +285,21 @@ describe('attachments', () => {
       link.pin(join(folder, `${other.ifindex.toString()}-${direction}`))
     }
     const subject = create()
-    subject.setDevices([other])
+    await subject.setDevices([other])
     assert.deepEqual(chain(other), ours())
     assert.deepEqual(chain(old), { ingress: [], egress: [] })
   })
 
-  test('a device that is moved to another network namespace loses the programs', () => {
+  test('a device that is moved to another network namespace loses the programs', async () => {
     const pod = addDevice()
     const subject = create()
-    subject.setDevices([pod])
+    await subject.setDevices([pod])
     const namespace = `${id}-moved`
     execFileSync('ip', ['netns', 'add', namespace])
     try {
       execFileSync('ip', ['link', 'set', pod.name, 'netns', namespace])
       devices.delete(pod.name)
-      subject.setDevices([])
+      await subject.setDevices([])
       const shown = execFileSync('nsenter', [`--net=/run/netns/${namespace}`, 'bpftool', '-j', 'net', 'show'])
       assert.deepEqual(JSON.parse(shown.toString())[0].tc, [])
     } finally {
@@ -267,21 +308,21 @@ describe('attachments', () => {
     assert.deepEqual([links(), entries()], [[], []])
   })
 
-  test('a full map hinders one device, is told once, and is tried again', () => {
+  test('a full map hinders one device, is told once, and is tried again', async () => {
     const all = [addDevice(), addDevice(), addDevice(), addDevice(), addDevice()]
     const subject = create()
-    subject.setDevices(all)
-    subject.check()
+    await subject.setDevices(all)
+    await subject.check()
     assert.equal(lines.length, 1)
     assert.match(lines[0] ?? '', /^warn cannot attach to device .* E2BIG/)
     assert.deepEqual(
       all.map((device) => chain(device).ingress.length),
-      [1, 1, 1, 1, 0],
+      [0, 1, 1, 1, 1],
     )
-    subject.setDevices(all.slice(1))
+    await subject.setDevices(all.slice(0, 4))
     assert.deepEqual(
       all.map((device) => chain(device).ingress.length),
-      [0, 1, 1, 1, 1],
+      [1, 1, 1, 1, 0],
     )
     assert.equal(lines.length, 1)
   })
@@ -306,7 +347,7 @@ describe('attachments', () => {
     assert.equal(count(2), before + 1n)
   })
 
-  test('a link of a cgroup that was removed and made anew is replaced', () => {
+  test('a link of a cgroup that was removed and made anew is replaced', async () => {
     const child = join(cgroupRoot, 'child')
     const subject = () => new Attachments({ object, bpfRoot, cgroupRoot: child, log })
     try {
@@ -315,12 +356,12 @@ describe('attachments', () => {
       rmdirSync(child)
       const gone = subject()
       assert.throws(() => gone.attachSockets(), /ENOENT/)
-      gone.check()
-      gone.check()
+      await gone.check()
+      await gone.check()
       assert.equal(lines.length, 1)
       assert.match(lines[0] ?? '', /^warn cannot attach the socket programs.*ENOENT/)
       mkdirSync(child)
-      gone.check()
+      await gone.check()
       using link = openPinnedLink(join(bpfRoot, 'links', 'cgroup-connect4'))
       assert.notEqual(link.info().cgroupId, 0n)
     } finally {
@@ -328,13 +369,13 @@ describe('attachments', () => {
     }
   })
 
-  test('a clean-up names every link, needs no daemon, and leaves nothing', () => {
+  test('a clean-up names every link, needs no daemon, and leaves nothing', async () => {
     const pod = addDevice()
     const subject = create()
     subject.attachSockets()
-    subject.setDevices([pod])
+    await subject.setDevices([pod])
     const folder = join(bpfRoot, 'links')
-    assert.deepEqual(removeLinks(bpfRoot), [
+    assert.deepEqual(await removeLinks(bpfRoot), [
       `tcx egress link of device ${pod.ifindex.toString()} (${folder}/${pod.ifindex.toString()}-egress)`,
       `tcx ingress link of device ${pod.ifindex.toString()} (${folder}/${pod.ifindex.toString()}-ingress)`,
       ...['connect4', 'getpeername4', 'recvmsg4', 'sendmsg4', 'sock_release'].map(
@@ -343,22 +384,22 @@ describe('attachments', () => {
     ])
     assert.deepEqual(chain(pod), { ingress: [], egress: [] })
     assert.deepEqual(readdirSync(bpfRoot).sort(), ['devices', 'packets'])
-    assert.deepEqual(removeLinks(bpfRoot), [])
+    assert.deepEqual(await removeLinks(bpfRoot), [])
 
     const next = create()
-    next.setDevices([pod])
-    assert.equal(next.detachAll().length, 2)
+    await next.setDevices([pod])
+    assert.equal((await next.detachAll()).length, 2)
     assert.deepEqual([chain(pod), entries(), links()], [{ ingress: [], egress: [] }, [], []])
   })
 
-  test('no descriptor stays open', () => {
+  test('no descriptor stays open', async () => {
     const pod = addDevice()
-    const before = openDescriptors()
+    const before = bpfDescriptors()
     const subject = create()
     subject.attachSockets()
-    subject.setDevices([pod])
-    subject.check()
-    subject.setDevices([])
-    assert.deepEqual(openDescriptors(), before)
+    await subject.setDevices([pod])
+    await subject.check()
+    await subject.setDevices([])
+    assert.equal(bpfDescriptors(), before)
   })
 })

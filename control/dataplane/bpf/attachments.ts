@@ -6,7 +6,7 @@
  * device it knows nothing of.
  */
 
-import type { TypedMap } from 'libbpf-ts'
+import { setImmediate as turn } from 'node:timers/promises'
 import {
   BpfError,
   type BpfObject,
@@ -14,12 +14,14 @@ import {
   type CgroupHook,
   type Direction,
   queryTcx,
+  type TypedMap,
   typedMap,
   u32,
 } from 'libbpf-ts'
 import { type Device, deviceClass, device as deviceCodec, deviceFlag } from '../../layout/generated.ts'
 import type { Logger } from '../../log.ts'
 import {
+  type Attached,
   DIRECTIONS,
   deviceLinkName,
   deviceOfLinkName,
@@ -74,7 +76,12 @@ interface Held {
   readonly linkIds: Readonly<Record<Direction, number>>
 }
 
-/** The attachments of one node. Calls are synchronous and take microseconds a device. */
+/**
+ * The attachments of one node.
+ *
+ * The kernel waits for a grace period in every attach to a device, some milliseconds each. So devices are attached one by
+ * one with turns of the event loop in between, those that clients outside wait for first, and then the newest.
+ */
 export class Attachments {
   readonly #programs: Readonly<Record<Direction, BpfProgram>>
   readonly #socketPrograms: readonly (readonly [CgroupHook, BpfProgram])[]
@@ -88,6 +95,9 @@ export class Attachments {
   readonly #failed = new Map<number, { readonly device: AttachableDevice; readonly message: string }>()
   /** Names of links that somebody got ahead of: told once. */
   readonly #contested = new Set<string>()
+  #wanted: ReadonlyMap<number, AttachableDevice> = new Map()
+  /** Ends with the last of the calls that work on devices: one at a time. */
+  #tail: Promise<void> = Promise.resolve()
   #hasSockets = false
   #socketFailure: string | undefined
   #isFirst = true
@@ -105,7 +115,7 @@ export class Attachments {
 
   /**
    * Has the socket programs run in the cgroup, through pinned links of an earlier process where they are alive.
-   * Throws BpfError when the kernel refuses; `check` goes on trying.
+   * Throws when the kernel refuses or there is no such cgroup; `check` goes on trying.
    */
   attachSockets(): void {
     this.#hasSockets = true
@@ -117,38 +127,61 @@ export class Attachments {
   /**
    * Attaches to the devices that are new, follows those that changed, forgets those that are gone. The first call also
    * takes over what an earlier process left. A device that the kernel refuses is told once, hinders no other, and is
-   * tried again by `check`.
+   * tried again by `check`. Resolves when it is done, or when a later call has begun to want something else.
    */
-  setDevices(devices: readonly AttachableDevice[]): void {
-    const wanted = new Map(
-      devices.filter((device) => device.class !== 'none').map((device) => [device.ifindex, device]),
-    )
-    if (this.#isFirst) this.#forgetLeftovers(wanted)
-    this.#isFirst = false
-    for (const ifindex of [...this.#held.keys(), ...this.#failed.keys()]) {
-      if (!wanted.has(ifindex)) this.#forget(ifindex)
-    }
-    for (const device of wanted.values()) this.#attach(device)
+  setDevices(devices: readonly AttachableDevice[]): Promise<void> {
+    const wanted = devices.filter((device) => device.class !== 'none').toSorted(byUrgency)
+    this.#wanted = new Map(wanted.map((device) => [device.ifindex, device]))
+    return this.#serially(() => this.#reconcile(this.#wanted))
   }
 
   /**
    * Looks whether everything is as it was left. Somebody ahead of us in a chain: back to the head. Our link gone: attached
    * again. What was refused before is tried again. What is found is told, a contest for the head once a device.
    */
-  check(): void {
-    for (const { device } of [...this.#failed.values()]) this.#attach(device)
-    for (const held of [...this.#held.values()]) this.#tryWith(held.device, () => this.#checkDevice(held))
-    if (this.#hasSockets) this.#checkSockets()
+  check(): Promise<void> {
+    return this.#serially(async () => {
+      if (this.#hasSockets) this.#checkSockets()
+      for (const { device } of [...this.#failed.values()]) await this.#attach(device)
+      for (const held of [...this.#held.values()]) {
+        await this.#tryWith(held.device, () => this.#checkDevice(held))
+        await turn()
+      }
+    })
   }
 
   /** Takes all programs off their hooks, sockets and devices, and empties the map of devices. Names each link. */
-  detachAll(): string[] {
-    const removed = removeLinks(this.#bpfRoot)
-    for (const [ifindex] of [...this.#entries.entries()]) this.#entries.delete(ifindex)
-    this.#held.clear()
-    this.#failed.clear()
-    this.#hasSockets = false
+  async detachAll(): Promise<string[]> {
+    this.#wanted = new Map()
+    const removed: string[] = []
+    await this.#serially(async () => {
+      removed.push(...(await removeLinks(this.#bpfRoot)))
+      for (const [ifindex] of [...this.#entries.entries()]) this.#entries.delete(ifindex)
+      this.#held.clear()
+      this.#failed.clear()
+      this.#hasSockets = false
+    })
     return removed
+  }
+
+  #serially(act: () => Promise<void>): Promise<void> {
+    const done = this.#tail.then(act)
+    // The caller hears of an error; the next call is none of its victims.
+    this.#tail = done.catch(() => undefined)
+    return done
+  }
+
+  async #reconcile(wanted: ReadonlyMap<number, AttachableDevice>): Promise<void> {
+    if (this.#isFirst) this.#forgetLeftovers(wanted)
+    this.#isFirst = false
+    for (const ifindex of [...this.#held.keys(), ...this.#failed.keys()]) {
+      if (!wanted.has(ifindex)) this.#forget(ifindex)
+    }
+    for (const device of wanted.values()) {
+      // Whoever asked for something else is next, and goes on from here.
+      if (wanted !== this.#wanted) return
+      await this.#attach(device)
+    }
   }
 
   /** Links and entries of an earlier process whose device is gone, or gets no program any more. */
@@ -162,22 +195,27 @@ export class Attachments {
     }
   }
 
-  #attach(device: AttachableDevice): void {
+  async #attach(device: AttachableDevice): Promise<void> {
     const held = this.#held.get(device.ifindex)
     if (held !== undefined && sameDevice(held.device, device)) return
-    this.#tryWith(device, () => {
+    await this.#tryWith(device, async () => {
       this.#entries.set(device.ifindex, deviceEntry(device))
       // The links do not depend on what changed.
-      const linkIds = held?.linkIds ?? this.#attachBoth(device)
+      const linkIds = held?.linkIds ?? (await this.#attachBoth(device))
       this.#held.set(device.ifindex, { device, linkIds })
       this.#failed.delete(device.ifindex)
     })
   }
 
-  #attachBoth(device: AttachableDevice): Held['linkIds'] {
-    const attach = (direction: Direction) =>
-      ensureDeviceLink(this.#folder, device.ifindex, direction, this.#programs[direction])
-    const [ingress, egress] = [attach('ingress'), attach('egress')]
+  async #attachBoth(device: AttachableDevice): Promise<Held['linkIds']> {
+    const attach = async (direction: Direction): Promise<Attached> => {
+      const program = this.#programs[direction]
+      const attached = ensureDeviceLink(this.#folder, device.ifindex, direction, program)
+      await turn()
+      return attached
+    }
+    const ingress = await attach('ingress')
+    const egress = await attach('egress')
     const fields = {
       ifindex: device.ifindex,
       class: device.class,
@@ -187,12 +225,13 @@ export class Attachments {
     return { ingress: ingress.linkId, egress: egress.linkId }
   }
 
-  #checkDevice({ device, linkIds }: Held): void {
+  async #checkDevice({ device, linkIds }: Held): Promise<void> {
     const found = { ...linkIds }
     for (const direction of DIRECTIONS) {
       const chain = queryTcx(device.ifindex, direction)
       const place = chain.linkIds.indexOf(linkIds[direction])
       if (place === 0) continue
+      await turn()
       const program = this.#programs[direction]
       const where = `${direction} of device ${device.name}`
       if (place < 0) {
@@ -250,9 +289,9 @@ export class Attachments {
   }
 
   /** Runs what may fail for one device; the others must not notice. */
-  #tryWith(device: AttachableDevice, act: () => void): void {
+  async #tryWith(device: AttachableDevice, act: () => Promise<void>): Promise<void> {
     try {
-      act()
+      await act()
     } catch (error) {
       if (isBpfErrno(error, 'ENODEV')) {
         // The device is gone, and the message that says so is on its way.
@@ -289,6 +328,12 @@ export function deviceEntry(device: AttachableDevice): Device {
     (device.isBridge ? deviceFlag.BRIDGE : 0)
   const { ifindex, bridge, mac } = device
   return { ifindex, bridge, mac, class: classes[device.class], flags }
+}
+
+/** External devices first: clients wait there already. Then the newest: its pod is about to speak. */
+function byUrgency(a: AttachableDevice, b: AttachableDevice): number {
+  const [first, second] = [a, b].map((device) => (device.class === 'external' ? 0 : 1))
+  return (first ?? 0) - (second ?? 0) || b.ifindex - a.ifindex
 }
 
 function sameDevice(a: AttachableDevice, b: AttachableDevice): boolean {

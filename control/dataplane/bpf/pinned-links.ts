@@ -5,6 +5,7 @@
 
 import { readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
 import {
   attachCgroup,
   attachTcx,
@@ -136,13 +137,15 @@ export function removeLink(folder: string, name: string): boolean {
 
 /**
  * Removes every link that is pinned below a root, whoever pinned it and whether a daemon runs or not, then the folder.
- * Returns a name for each.
+ * Resolves with a name for each. The kernel takes some milliseconds a device; others get their turns in between.
  */
-export function removeLinks(bpfRoot: string): string[] {
+export async function removeLinks(bpfRoot: string): Promise<string[]> {
   const folder = linksFolder(bpfRoot)
-  const removed = listLinks(folder)
-    .filter((name) => removeLink(folder, name))
-    .map((name) => describeLink(name, join(folder, name)))
+  const removed: string[] = []
+  for (const name of listLinks(folder)) {
+    if (removeLink(folder, name)) removed.push(describeLink(name, join(folder, name)))
+    await turn()
+  }
   rmSync(folder, { recursive: true, force: true })
   return removed
 }
