@@ -61,6 +61,10 @@ export const ROOMS: readonly Room[] = [
   { place: 'bpf/', mayImport: ['libbpf-ts', 'control/layout/'] },
   { place: 'bench/', mayImport: 'everything' },
   { place: 'tools/', mayImport: ['tools/', 'libbpf-ts'] },
+  {
+    place: 'tools/packets/',
+    mayImport: ['libbpf-ts', 'control/layout/', 'control/model/address.ts'],
+  },
 ]
 
 /** Each of these has one door: code that wants it asks the file that imports it. */

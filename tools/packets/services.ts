@@ -1,0 +1,188 @@
+/** Fills the maps of a datapath with services, backends and devices, as the control plane would, in few words. */
+
+import * as layout from '../../control/layout/generated.ts'
+import { addressBytes } from '../../control/model/address.ts'
+import { macBytes, PROTOCOLS, parseEndpoint } from './build.ts'
+import type { Datapath } from './datapath.ts'
+
+const NO_ADDRESS = new Uint8Array(4)
+
+export interface DeviceFields {
+  readonly ifindex: number
+  readonly class: 'external' | 'pod' | 'tunnel'
+  /** Frames to it are for the node; of a bridge port, the bridge's. */
+  readonly mac: string
+  /** The ifindex of the bridge that it is a port of. */
+  readonly bridge?: number
+  readonly isolated?: boolean
+}
+
+export interface BackendFields {
+  /** `10.0.0.1:80` */
+  readonly endpoint: string
+  /** Whether the endpoint is on this node; it is when left out. */
+  readonly onNode?: boolean
+}
+
+export interface ServiceFields {
+  readonly protocol?: 'tcp' | 'udp'
+  /** `10.96.0.1:80` */
+  readonly clusterIp: string
+  readonly nodePort?: number
+  /** External clients of the node port use the backends on this node only. */
+  readonly localPolicy?: boolean
+  /** Backends of both lists, in their order; of the local list only those on this node. */
+  readonly backends?: readonly (string | BackendFields)[]
+  readonly affinitySeconds?: number
+  readonly whenEmpty?: 'reject' | 'drop'
+}
+
+export interface Backend {
+  readonly id: number
+  readonly endpoint: string
+  readonly generation: number
+}
+
+export interface Service {
+  readonly id: number
+  readonly clusterIp: string
+  readonly backends: readonly Backend[]
+}
+
+/** Gives out ids and slots, and writes what belongs to them. One for a datapath. */
+export class ServiceWriter {
+  readonly #datapath: Datapath
+  #services = 0
+  #backends = 0
+  #slots = 0
+  #generations = 100
+
+  constructor(datapath: Datapath) {
+    this.#datapath = datapath
+  }
+
+  addDevice(fields: DeviceFields): void {
+    const flags =
+      (fields.bridge === undefined ? 0 : layout.deviceFlag.BRIDGE_PORT) |
+      (fields.isolated ? layout.deviceFlag.ISOLATED : 0)
+    const classes = {
+      external: layout.deviceClass.EXTERNAL,
+      pod: layout.deviceClass.POD,
+      tunnel: layout.deviceClass.TUNNEL,
+    }
+    this.#datapath.devices.set(fields.ifindex, {
+      ifindex: fields.ifindex,
+      bridge: fields.bridge ?? 0,
+      mac: macBytes(fields.mac),
+      class: classes[fields.class],
+      flags,
+    })
+  }
+
+  /** An address of this node that accepts node ports. */
+  addNodeAddress(text: string): void {
+    const address = addressBytes(text)
+    this.#datapath.nodeAddresses.set({ address }, { address, flags: layout.nodeAddressFlag.NODE_PORT })
+    this.#datapath.setFilterBit('frontend', text)
+  }
+
+  addService(fields: ServiceFields): Service {
+    const id = ++this.#services
+    const { address, port } = parseEndpoint(fields.clusterIp)
+    const protocol = PROTOCOLS[fields.protocol ?? 'tcp']
+    this.#writeService(id, fields, address, protocol)
+    const wanted = (fields.backends ?? []).map((each) =>
+      typeof each === 'string' ? { endpoint: each, onNode: true } : { onNode: true, ...each },
+    )
+    const backends = wanted.map((each) => this.#addBackend(id, each))
+    this.setList(id, 'CLUSTER', backends)
+    this.setList(
+      id,
+      'LOCAL',
+      backends.filter((_, i) => wanted[i]?.onNode),
+    )
+    this.#writeFrontends(id, fields, address, port, protocol)
+    return { id, clusterIp: fields.clusterIp, backends }
+  }
+
+  /** Replaces a list of a service by one in fresh slots. */
+  setList(service: number, kind: 'CLUSTER' | 'LOCAL', backends: readonly Backend[]): void {
+    const first = this.#slots
+    for (const { id } of backends) this.#datapath.backendSlots.set(this.#slots++, id)
+    const list = service * layout.listKind.COUNT + layout.listKind[kind]
+    this.#datapath.lists.set(list, { first, count: backends.length })
+  }
+
+  /** Takes a backend out of its lists: draining, or gone. */
+  retire(backend: Backend, state: 'DRAINING' | 'GONE'): void {
+    this.changeBackend(backend, { state: layout.backendState[state], flags: 0 })
+  }
+
+  changeBackend({ id }: Backend, change: Partial<layout.Backend4>): void {
+    const backend = this.#datapath.backends.get(id)
+    if (backend === undefined) throw new RangeError(`no backend ${id}`)
+    this.#datapath.backends.set(id, { ...backend, ...change })
+  }
+
+  #addBackend(service: number, { endpoint, onNode }: BackendFields): Backend {
+    const id = ++this.#backends
+    const generation = ++this.#generations
+    const { address, port } = parseEndpoint(endpoint)
+    const { IN_CLUSTER, IN_LOCAL, ON_NODE } = layout.backendFlag
+    this.#datapath.backends.set(id, {
+      address,
+      port,
+      state: layout.backendState.ACTIVE,
+      flags: IN_CLUSTER | (onNode ? IN_LOCAL | ON_NODE : 0),
+      service,
+      generation,
+      weight: 1,
+    })
+    this.#datapath.setFilterBit('backend', endpoint.split(':')[0] ?? '')
+    return { id, endpoint, generation }
+  }
+
+  #writeService(id: number, fields: ServiceFields, address: Uint8Array, protocol: number): void {
+    const clusterIp = new Uint8Array(16)
+    clusterIp.set(address)
+    const list = new Uint8Array(8).fill(layout.listKind.CLUSTER)
+    if (fields.localPolicy)
+      list[layout.frontendKind.NODE_PORT * layout.clientClass.COUNT + layout.clientClass.EXTERNAL] =
+        layout.listKind.LOCAL
+    this.#datapath.services.set(id, {
+      list,
+      whenEmpty: new Uint8Array(8).fill(
+        fields.whenEmpty === 'drop' ? layout.whenEmpty.DROP : layout.whenEmpty.REJECT,
+      ),
+      affinitySeconds: fields.affinitySeconds ?? 0,
+      flags: 0,
+      clusterIp,
+      maglev: [0, 0],
+      scheduler: layout.scheduler.ROUND_ROBIN,
+      protocol,
+      family: 4,
+      zero: 0,
+      reserved: 0,
+    })
+  }
+
+  #writeFrontends(
+    service: number,
+    fields: ServiceFields,
+    address: Uint8Array,
+    port: number,
+    protocol: number,
+  ): void {
+    const { CLUSTER_IP, NODE_PORT } = layout.frontendKind
+    const key = { address, port, protocol, zero: 0 }
+    this.#datapath.clusterIps.set({ address }, { address, services: 1 })
+    this.#datapath.frontends.set(key, { key, service, kind: CLUSTER_IP, flags: 0, zero: 0 })
+    this.#datapath.setFilterBit('frontend', fields.clusterIp.split(':')[0] ?? '')
+    if (fields.nodePort === undefined) return
+    const nodePort = { address: NO_ADDRESS, port: fields.nodePort, protocol, zero: 0 }
+    this.#datapath.nodePorts.set(
+      { port: fields.nodePort, protocol, zero: 0 },
+      { key: nodePort, service, kind: NODE_PORT, flags: layout.frontendFlag.ON_NODE, zero: 0 },
+    )
+  }
+}
