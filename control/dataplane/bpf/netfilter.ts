@@ -70,10 +70,12 @@ export function createNetfilter(options: NetfilterOptions): Netfilter {
         else log.info(`installed ${change}`)
       }
     }
-    const problems = new Set(findings.flatMap((finding) => finding.problems))
+    const problems = findings.flatMap((finding) => finding.problems)
+    const notes = findings.flatMap(({ note }) => note ?? [])
     for (const problem of problems) if (!known.has(problem)) log.warn(problem)
-    known = problems
-    installedBefore = problems.size === 0
+    for (const note of notes) if (!known.has(note)) log.info(note)
+    known = new Set([...problems, ...notes])
+    installedBefore = problems.length === 0
   }
   return { ensure }
 }
@@ -82,6 +84,8 @@ export function createNetfilter(options: NetfilterOptions): Netfilter {
 interface Finding {
   readonly changes: readonly string[]
   readonly problems: readonly string[]
+  /** What is not there and need not be. */
+  readonly note?: string
 }
 
 const NOTHING: Finding = { changes: [], problems: [] }
@@ -101,7 +105,7 @@ async function ensureTable(run: RunCommand, marks: Marks, ports: PortRange): Pro
 async function ensureForward(run: RunCommand, family: Family, acceptMark: number): Promise<Finding> {
   const command = iptablesCommand(family)
   const version = await run([command, '--version'])
-  if (version.code === undefined) return NOTHING
+  if (version.code === undefined) return { ...NOTHING, note: `no ${command} here: no FORWARD chain to pass` }
   if (version.code !== 0)
     return problem(`cannot use ${command}: ${describeFailure([command, '--version'], version)}`)
 
