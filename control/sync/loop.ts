@@ -1,0 +1,165 @@
+/**
+ * Events request, the loop acts: at its own pace, with what has come together, and never before every source has told
+ * everything once.
+ */
+
+import { isDeepStrictEqual } from 'node:util'
+import type { Timer } from '../clock.ts'
+import type { SyncReport } from '../dataplane/dataplane.ts'
+import type { NodeFacts, ServiceKey } from '../model/types.ts'
+import {
+  type AnyProblem,
+  defaultPacing,
+  type ModelResult,
+  type SyncPacing,
+  type SyncParts,
+  type SyncState,
+} from './parts.ts'
+import { knownProblems, without } from './problems.ts'
+import { begun, ended, initialSchedule, isFull, nextDueMs, requested, type Schedule } from './schedule.ts'
+
+/** Brings the kernel to what the sources say, again and again. */
+export class SyncLoop<M extends ModelResult> {
+  readonly #parts: SyncParts<M>
+  readonly #pacing: SyncPacing
+  #schedule: Schedule = initialSchedule
+  #timer: Timer
+  #timerDueMs: number | undefined
+  #running: Promise<void> | undefined
+  #started = false
+  #stopped = false
+  #model: M
+  #modelNode: NodeFacts | undefined
+  /** Taken from the inputs, but not in the model yet, because computing it failed. */
+  #notModelled = new Set<ServiceKey>()
+  /** In the model, but not given to the dataplane yet. */
+  #notGiven = new Set<ServiceKey>()
+  /** The problems that the observer knows of. */
+  #told: { readonly source: readonly AnyProblem[]; readonly model: readonly AnyProblem[] } = {
+    source: [],
+    model: [],
+  }
+  #lastSyncMs: number | undefined
+  #lastReport: SyncReport | undefined
+
+  constructor(parts: SyncParts<M>, pacing: SyncPacing = defaultPacing) {
+    this.#parts = parts
+    this.#pacing = pacing
+    this.#model = parts.model.empty
+  }
+
+  /** Something may have changed: an object, the node, or that a source is synced. Cheap, and may be called any time. */
+  request(): void {
+    this.#schedule = requested(this.#schedule, this.#parts.clock.nowMs())
+    this.#plan()
+  }
+
+  /** Syncs until the signal is aborted. Resolves when no sync is running any more. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    const aborted = Promise.withResolvers<void>()
+    signal.addEventListener('abort', () => aborted.resolve(), { once: true })
+    if (signal.aborted) aborted.resolve()
+    this.#started = true
+    this.request()
+    await aborted.promise
+    this.#stopped = true
+    this.#parts.clock.clearTimer(this.#timer)
+    await this.#running
+  }
+
+  state(): SyncState {
+    return {
+      synced: this.#lastSyncMs !== undefined,
+      lastSyncMs: this.#lastSyncMs,
+      pendingSinceMs: this.#schedule.pendingSinceMs,
+      lastReport: this.#lastReport,
+    }
+  }
+
+  /** Sets the timer for the next sync. */
+  #plan(): void {
+    if (!this.#started || this.#stopped || this.#running !== undefined) return
+    const { clock, inputs } = this.#parts
+    if (!inputs.synced) {
+      // What keeps a source from being synced is best known now.
+      this.#tellProblems()
+      return
+    }
+    const dueMs = nextDueMs(this.#schedule)
+    if (dueMs === this.#timerDueMs) return
+    clock.clearTimer(this.#timer)
+    this.#timerDueMs = dueMs
+    this.#timer = clock.setTimer(() => this.#begin(dueMs), Math.max(0, dueMs - clock.nowMs()))
+  }
+
+  #begin(dueMs: number): void {
+    this.#timerDueMs = undefined
+    this.#running = this.#sync(dueMs).finally(() => {
+      this.#running = undefined
+      this.#plan()
+    })
+  }
+
+  /** `dueMs` is the time it was planned for: timers may run a little before their time. Never rejects. */
+  async #sync(dueMs: number): Promise<void> {
+    const { clock, observer, dataplane } = this.#parts
+    const beganMs = Math.max(clock.nowMs(), dueMs)
+    const sinceMs = this.#schedule.pendingSinceMs ?? beganMs
+    const full = isFull(this.#schedule, beganMs)
+    this.#schedule = begun(this.#schedule)
+    try {
+      this.#updateModel()
+      this.#tellProblems()
+      const { desired } = this.#model
+      const changed = full ? undefined : this.#notGiven
+      if (changed?.size === 0) {
+        this.#end('well', { sinceMs, full })
+        return
+      }
+      this.#notGiven = new Set()
+      const report = await dataplane.sync(desired, changed)
+      const first = this.#lastReport === undefined
+      this.#lastReport = report
+      this.#end(report.failed.length === 0 ? 'well' : 'partly', { sinceMs, full })
+      observer.synced({ report, desired, changed, first, waitedMs: clock.nowMs() - sinceMs })
+    } catch (error) {
+      const nowMs = clock.nowMs()
+      this.#schedule = ended(this.#schedule, 'not', { nowMs, sinceMs, full }, this.#pacing)
+      observer.failed(error, nextDueMs(this.#schedule) - nowMs)
+    }
+  }
+
+  #end(how: 'well' | 'partly', times: { readonly sinceMs: number; readonly full: boolean }): void {
+    const nowMs = this.#parts.clock.nowMs()
+    this.#lastSyncMs = nowMs
+    this.#schedule = ended(this.#schedule, how, { nowMs, ...times }, this.#pacing)
+  }
+
+  /** Computes what changed. Throws what the model throws; then nothing is forgotten. */
+  #updateModel(): void {
+    const { inputs, model } = this.#parts
+    const node = this.#parts.node()
+    const { cluster } = inputs
+    for (const key of inputs.takeChanged()) this.#notModelled.add(key)
+    if (!isDeepStrictEqual(node, this.#modelNode)) {
+      for (const key of cluster.services.keys()) this.#notModelled.add(key)
+    }
+    if (this.#notModelled.size === 0) return
+    this.#model = model.update(this.#model, cluster, node, this.#notModelled)
+    this.#modelNode = node
+    this.#notModelled = new Set()
+    for (const key of this.#model.changed) this.#notGiven.add(key)
+  }
+
+  #tellProblems(): void {
+    const told = { source: this.#parts.inputs.problems, model: this.#model.problems }
+    // The model keeps the identity of a list that is as it was: mostly there is nothing to compare.
+    if (told.model === this.#told.model && isDeepStrictEqual(told.source, this.#told.source)) return
+    const before = knownProblems([...this.#told.source, ...this.#told.model])
+    const now = knownProblems([...told.source, ...told.model])
+    this.#told = told
+    const appeared = without(now, before)
+    const gone = without(before, now)
+    if (appeared.length > 0 || gone.length > 0) this.#parts.observer.problems(appeared, gone)
+  }
+}
