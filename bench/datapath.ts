@@ -1,0 +1,99 @@
+/** The real datapath in the kernel, filled by the real dataplane, without any device that traffic comes through. */
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, rmSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { type BpfObject, loadObject, readSpec } from 'libbpf-ts'
+import { BpfDataplane } from '../control/dataplane/bpf/dataplane.ts'
+import { viewOf } from '../control/layout/bytes.ts'
+import * as generated from '../control/layout/generated.ts'
+import { desiredState } from '../control/model/desired.ts'
+import { bpffsMount } from '../tools/cluster/mounts.ts'
+import { NODE, syntheticCluster } from './synthetic.ts'
+
+const ROOT = path.resolve(import.meta.dirname, '..')
+const BUILD = path.join(ROOT, 'build')
+export const OBJECT_PATH = path.join(BUILD, 'datapath4.bpf.o')
+
+/** Test runs without a device of their own happen on the loopback device of the process' network namespace. */
+const LOOPBACK = 1
+
+/** Compiles `bench.bpf.c`; returns the path of the object. */
+export function compileBench(): string {
+  const target = path.join(BUILD, 'bench.bpf.o')
+  const include = `/usr/include/${os.machine()}-linux-gnu`
+  const flags = ['-O2', '-g', '-Wall', '-Wextra', '-Werror', '-target', 'bpf', '-mcpu=v3', '-I', include]
+  mkdirSync(BUILD, { recursive: true })
+  execFileSync('clang', [...flags, '-c', path.join(import.meta.dirname, 'bench.bpf.c'), '-o', target], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  return target
+}
+
+/** A place for pins that nobody else has. */
+export function pinRoot(name: string): string {
+  return path.join(bpffsMount(), `slb${process.pid}-${name}`)
+}
+
+/** A datapath that balances the services of a synthetic cluster. */
+export class BenchDatapath implements AsyncDisposable {
+  readonly services: number
+  readonly dataplane: BpfDataplane
+  readonly #root: string
+
+  constructor(services: number) {
+    this.services = services
+    this.#root = pinRoot(String(services))
+    this.dataplane = new BpfDataplane({ objectPath: OBJECT_PATH, bpfRoot: this.#root })
+  }
+
+  /** Fills the maps, and makes the loopback device one of pods: its packets are translated. */
+  async start(endpoints: number): Promise<void> {
+    await this.dataplane.start()
+    const { desired } = desiredState(syntheticCluster(this.services, endpoints), NODE)
+    const { failed } = await this.dataplane.sync(desired, undefined)
+    if (failed.length > 0) throw new Error(`the kernel refused ${failed.length} entries: ${failed[0]}`)
+    const device = {
+      ifindex: LOOPBACK,
+      bridge: 0,
+      mac: new Uint8Array(6),
+      class: generated.deviceClass.POD,
+      flags: 0,
+    }
+    const bytes = new Uint8Array(generated.device.size)
+    generated.device.encode(device, viewOf(bytes), 0)
+    this.dataplane.map('devices').update(word(LOOPBACK), bytes)
+  }
+
+  /** Connections balanced so far, over all services. */
+  connections(): bigint {
+    let sum = 0n
+    const { size, decode } = generated.serviceStats
+    for (const { value } of this.dataplane.map('service_stats').entries()) {
+      for (let at = 0; at < value.length; at += size) sum += decode(viewOf(value), at).connections
+    }
+    return sum
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.dataplane.stop('remove')
+    } finally {
+      rmSync(this.#root, { recursive: true, force: true })
+    }
+  }
+}
+
+/** The measuring programs, in front of a program to be measured; see bench.bpf.c. */
+export function loadMeasuring(objectPath: string, programFd: number | undefined): BpfObject {
+  const programs = ['again', 'another', 'empty']
+  const measuring = loadObject(readSpec(objectPath), { programs })
+  measuring.map('under_test').update(word(0), word(programFd ?? measuring.program('empty').fd))
+  return measuring
+}
+
+export function word(value: number): Uint8Array {
+  const bytes = new Uint8Array(4)
+  viewOf(bytes).setUint32(0, value, true)
+  return bytes
+}

@@ -1,0 +1,46 @@
+/**
+ * `npm run bench`: measures what the design sets aims for, prints a table, and writes `results.json` and the table in
+ * docs/performance.md. With names of groups it measures and prints these only, and writes nothing.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { thisMachine } from './machine.ts'
+import { measurePackets } from './packets.ts'
+import { type Finding, resultsJson, textTable, updatePage } from './result.ts'
+
+const RESULTS = path.join(import.meta.dirname, 'results.json')
+const PAGE = path.join(import.meta.dirname, '../docs/performance.md')
+
+const GROUPS: Readonly<Record<string, () => Promise<Finding[]>>> = {
+  packets: measurePackets,
+}
+
+async function main(wanted: readonly string[]): Promise<number> {
+  const unknown = wanted.filter((name) => !(name in GROUPS))
+  if (unknown.length > 0) {
+    console.error(
+      `bench: no group is called ${unknown.join(', ')}; there are: ${Object.keys(GROUPS).join(', ')}`,
+    )
+    return 2
+  }
+  if (process.getuid?.() !== 0) {
+    console.error('bench: needs root, to load BPF programs: run it with sudo')
+    return 2
+  }
+  const findings: Finding[] = []
+  for (const [name, measure] of Object.entries(GROUPS)) {
+    if (wanted.length > 0 && !wanted.includes(name)) continue
+    const start = performance.now()
+    console.error(`${name} …`)
+    findings.push(...(await measure()))
+    console.error(`${name}: ${((performance.now() - start) / 1000).toFixed(1)} s`)
+  }
+  console.log(textTable(findings))
+  if (wanted.length === 0) {
+    writeFileSync(RESULTS, resultsJson(findings))
+    writeFileSync(PAGE, updatePage(readFileSync(PAGE, 'utf8'), findings, thisMachine()))
+  }
+  return 0
+}
+
+process.exitCode = await main(process.argv.slice(2))
