@@ -19,7 +19,7 @@ export function mergeManifests(manifests: ReadonlyMap<string, Manifest>): Folder
   const byName = [...manifests].sort(([a], [b]) => (a < b ? -1 : 1))
   for (const [, manifest] of byName) {
     problems.push(...manifest.problems)
-    for (const placed of manifest.objects.values()) addObject(objects, problems, placed)
+    for (const [id, placed] of manifest.objects) addObject(objects, problems, id, placed)
   }
   return { objects, problems }
 }

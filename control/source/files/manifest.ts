@@ -72,7 +72,9 @@ function assemble(
       problems.push({ ...problem, place: `${file}:${line + (document.problemLines[i] ?? 1)}` })
     })
     const place = `${file}:${line + document.firstLine}`
-    for (const change of document.contents.found) addObject(objects, problems, { change, place })
+    for (const change of document.contents.found) {
+      addObject(objects, problems, `${change.kind} ${change.key}`, { change, place })
+    }
   }
   for (const { kind, key } of placed.flatMap(({ document }) => document.contents.refused)) {
     const id = `${kind} ${key}`
@@ -87,9 +89,9 @@ function assemble(
 export function addObject(
   objects: Map<string, PlacedObject>,
   problems: SourceProblem[],
+  id: string,
   added: PlacedObject,
 ): void {
-  const id = `${added.change.kind} ${added.change.key}`
   const first = objects.get(id)
   if (first === undefined) {
     objects.set(id, added)

@@ -216,16 +216,26 @@ function readEndpointPort(port: Fields): EndpointPort {
 /** Conditions that are absent: ready, serving, not terminating. */
 function readEndpoint(endpoint: Fields): Endpoint {
   const conditions = endpoint.child('conditions')
-  const hints = endpoint.child('hints')
   return {
     addresses: endpoint.texts('addresses'),
     ready: conditions.flag('ready', true),
     serving: conditions.flag('serving', true),
     terminating: conditions.flag('terminating', false),
     nodeName: endpoint.optionalText('nodeName'),
-    zoneHints: hints.children('forZones').map((zone) => zone.text('name', '')),
-    nodeHints: hints.children('forNodes').map((node) => node.text('name', '')),
+    zoneHints: readHints(endpoint, 'forZones'),
+    nodeHints: readHints(endpoint, 'forNodes'),
   }
+}
+
+/** Most endpoints have none, and share this. */
+const NO_HINTS: readonly string[] = []
+
+function readHints(endpoint: Fields, name: 'forZones' | 'forNodes'): readonly string[] {
+  if (!endpoint.has('hints')) return NO_HINTS
+  return endpoint
+    .child('hints')
+    .children(name)
+    .map((hint) => hint.text('name', ''))
 }
 
 /** Unjudged, see `ServicePortSpec.protocol`. */
