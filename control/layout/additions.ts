@@ -6,7 +6,7 @@
  * A name comes first, so that a start after a crash can tell whose the rest is. A list that becomes empty waits until
  * its service was written, which may by then use the other one.
  */
-import { addressBytes } from '../model/address.ts'
+import { addressBytes, addressText, hostPort } from '../model/address.ts'
 import type { Backend, ServiceKey, ServicePort } from '../model/types.ts'
 import { Batch, type TargetName } from './batches.ts'
 import { type Believed, IN_LISTS, isServing, LIST_KINDS, listId, type ServiceRecord } from './believed.ts'
@@ -225,11 +225,10 @@ class AdditionPlanner {
     const held = this.#heldBackends(record)
     const ids = new Map<string, number>()
     const ordered = port.backends.map((backend, i) => {
-      const address = addressBytes(backend.address)
-      const name = backendName(address, backend.port)
+      const name = hostPort(backend.address, backend.port)
       const known = ids.get(name)
       if (known !== undefined) return known
-      const wanted = wantedBackend(backend, address, inLists[i] ?? 0, record.id)
+      const wanted = wantedBackend(backend, inLists[i] ?? 0, record.id)
       const found = held.get(name)
       const id = found?.id ?? this.#newBackendId(record)
       ids.set(name, id)
@@ -250,7 +249,7 @@ class AdditionPlanner {
     for (const id of record.backends) {
       const entry = this.#believed.mirror.backend(id)
       if (isServing(entry, record.id)) {
-        held.set(backendName(entry.address, entry.port), { id, entry })
+        held.set(hostPort(addressText(entry.address), entry.port), { id, entry })
         written.push(id)
       } else this.#believed.backendIds.release(id, this.#now)
     }
@@ -348,11 +347,6 @@ class AdditionPlanner {
   }
 }
 
-/** Identifies a backend within its service port. */
-function backendName(address: Uint8Array, port: number): string {
-  return `${keyText(address)}${port}`
-}
-
 /** Which lists each of the backends is in, as bits of its flags. */
 function listFlags(port: ServicePort): Uint8Array {
   const flags = new Uint8Array(port.backends.length)
@@ -362,14 +356,9 @@ function listFlags(port: ServicePort): Uint8Array {
   return flags
 }
 
-function wantedBackend(
-  backend: Backend,
-  address: Uint8Array,
-  inLists: number,
-  service: number,
-): Omit<Backend4, 'generation'> {
+function wantedBackend(backend: Backend, inLists: number, service: number): Omit<Backend4, 'generation'> {
   return {
-    address,
+    address: addressBytes(backend.address),
     port: backend.port,
     state: inLists === 0 ? backendState.DRAINING : backendState.ACTIVE,
     flags: inLists | (backend.onNode ? backendFlag.ON_NODE : 0),

@@ -39,7 +39,9 @@ export class Table {
   /** Copies one element from `source` at `offset`. */
   set(index: number, source: Uint8Array, offset: number): void {
     this.#reserve(index + 1)
-    this.#bytes.set(source.subarray(offset, offset + this.elementSize), index * this.elementSize)
+    const start = index * this.elementSize
+    // A loop: a view of a few bytes costs more than to copy them.
+    for (let i = 0; i < this.elementSize; i++) this.#bytes[start + i] = source[offset + i] ?? 0
     this.#length = Math.max(this.#length, index + 1)
   }
 

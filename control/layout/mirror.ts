@@ -92,42 +92,39 @@ export class Mirror {
     return highest
   }
 
-  /** The kernel holds this entry. */
-  put(
-    target: TargetName,
-    keys: Uint8Array,
-    keyOffset: number,
-    values: Uint8Array,
-    valueOffset: number,
-  ): void {
+  /** The kernel holds these entries, packed as a batch has them: `count` of them from `first` on. */
+  put(target: TargetName, keys: Uint8Array, values: Uint8Array, first: number, count: number): void {
+    const { key: keySize, value: valueSize } = this.sizes[target]
+    const keyView = viewOf(keys)
     const table = this.#tables[target]
-    if (table !== undefined) {
-      table.set(viewOf(keys).getUint32(keyOffset, true), values, valueOffset)
+    if (table === undefined) {
+      const valueView = viewOf(values)
+      for (let i = first; i < first + count; i++) {
+        this.#putHashed(
+          target,
+          keyText(keys, i * keySize, keySize),
+          keyView,
+          i * keySize,
+          valueView,
+          i * valueSize,
+        )
+      }
       return
     }
-    const key = keyText(keys, keyOffset, this.sizes[target].key)
-    const view = viewOf(values)
-    if (target === 'frontends' || target === 'nodeports') {
-      const { service, kind, flags } = this.layout.frontend.decode(view, valueOffset)
-      this.#frontends.set(key, service * 65536 + kind * 256 + flags)
-    } else if (target === 'service_names') {
-      const name = generated.serviceName.decode(view, valueOffset)
-      this.names.set(viewOf(keys).getUint32(keyOffset, true), decodeIdentity(name))
-    } else if (target === 'source_ranges') this.#putSourceRange(key, this.#rangeOwner(keys, keyOffset))
-    else if (target === 'cluster_ips') {
-      this.clusterIps.set(key, this.layout.clusterIp.decode(view, valueOffset).services)
-    } else if (target === 'node_addresses') {
-      this.nodeAddresses.set(key, this.layout.nodeAddress.decode(view, valueOffset).flags)
+    for (let i = first; i < first + count; i++) {
+      table.set(keyView.getUint32(i * keySize, true), values, i * valueSize)
     }
   }
 
   /** Takes in packed entries as they were read from a map. Elements of an array that are zero were never written. */
   load(target: TargetName, keys: Uint8Array, values: Uint8Array, count: number): void {
-    const { key, value } = this.sizes[target]
+    const { value: valueSize } = this.sizes[target]
     const isArray = this.#tables[target] !== undefined
-    for (let i = 0; i < count; i++) {
-      if (isArray && isZero(values, i * value, value)) continue
-      this.put(target, keys, i * key, values, i * value)
+    let first = 0
+    for (let i = 0; i <= count; i++) {
+      if (i < count && !(isArray && isZero(values, i * valueSize, valueSize))) continue
+      this.put(target, keys, values, first, i - first)
+      first = i + 1
     }
   }
 
@@ -140,6 +137,29 @@ export class Mirror {
     else if (target === 'service_names') this.names.delete(viewOf(keys).getUint32(keyOffset, true))
     else if (target === 'source_ranges') this.#deleteSourceRange(key, this.#rangeOwner(keys, keyOffset))
     else throw new TypeError(`an entry of ${target} cannot be deleted`)
+  }
+
+  #putHashed(
+    target: TargetName,
+    key: string,
+    keys: DataView,
+    keyOffset: number,
+    values: DataView,
+    valueOffset: number,
+  ): void {
+    if (target === 'frontends' || target === 'nodeports') {
+      const { service, kind, flags } = this.layout.frontend.decode(values, valueOffset)
+      this.#frontends.set(key, service * 65536 + kind * 256 + flags)
+    } else if (target === 'service_names') {
+      const name = generated.serviceName.decode(values, valueOffset)
+      this.names.set(keys.getUint32(keyOffset, true), decodeIdentity(name))
+    } else if (target === 'source_ranges') {
+      this.#putSourceRange(key, this.layout.sourceRangeKey.decode(keys, keyOffset).service)
+    } else if (target === 'cluster_ips') {
+      this.clusterIps.set(key, this.layout.clusterIp.decode(values, valueOffset).services)
+    } else if (target === 'node_addresses') {
+      this.nodeAddresses.set(key, this.layout.nodeAddress.decode(values, valueOffset).flags)
+    }
   }
 
   #rangeOwner(keys: Uint8Array, offset: number): number {

@@ -185,7 +185,7 @@ test('whatever happens in whatever order, no prefix of the steps leaves a dangli
         assert.deepEqual(broken, [])
       }
     }),
-    { numRuns: 400 },
+    { numRuns: 250 },
   )
 })
 
@@ -223,6 +223,42 @@ test('a frontend that both states have is never missing in between', () => {
     }),
   )
 })
+
+test('clients whose list had backends and will have some never meet an empty one in between', () => {
+  fc.assert(
+    fc.property(portArbitrary('a'), portArbitrary('a'), (first, second) => {
+      const states = [first, second].map((made) => new Map([['test/a', [servicePort(made, FRONTENDS)]]]))
+      const lab = new Lab()
+      lab.sync(states[0] ?? new Map())
+      const clients = CLIENTS.filter((client) => choiceSize(lab.kernel, client) > 0)
+      const emptied = new Set<Client>()
+      lab.kernel.after = () => {
+        for (const client of clients) if (choiceSize(lab.kernel, client) === 0) emptied.add(client)
+      }
+      lab.sync(states[1] ?? new Map())
+      for (const client of clients) if (choiceSize(lab.kernel, client) > 0) assert.ok(!emptied.has(client))
+    }),
+    { numRuns: 300 },
+  )
+})
+
+/** A kind of frontend and a class of client, as indexes. */
+interface Client {
+  readonly kind: number
+  readonly clientClass: number
+}
+
+const CLIENTS: readonly Client[] = [0, 1, 2, 3].flatMap((kind) =>
+  [0, 1].map((clientClass) => ({ kind, clientClass })),
+)
+
+/** How many backends the only service has for this client: what a program finds by `services` and `lists`. */
+function choiceSize(kernel: KernelModel, { kind, clientClass }: Client): number {
+  const value = kernel.at('services', 1)
+  assert.ok(value)
+  const word = kernel.at('lists', listId(1, serviceCodec.decode(value, 0).list[kind * 2 + clientClass] ?? 0))
+  return word === undefined ? 0 : listCodec.decode(word, 0).count
+}
 
 /** The maps mean exactly this state. */
 function assertHolds(kernel: KernelModel, state: ReadonlyMap<ServiceKey, readonly ServicePort[]>): void {

@@ -7,6 +7,7 @@ import { Believed } from '../../layout/believed.ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { type FamilyLayout, ipv4Layout } from '../../layout/family.ts'
 import { filterOffsets, listKind } from '../../layout/generated.ts'
+import { planHeldBits } from '../../layout/held-bits.ts'
 import { type NodeAddress, planNodeAddresses } from '../../layout/node-addresses.ts'
 import type { DesiredState, ServiceKey } from '../../model/types.ts'
 import type { Dataplane, Restored, SyncReport } from '../dataplane.ts'
@@ -58,6 +59,7 @@ export class BpfDataplane implements Dataplane {
       )
       believed.adopt(this.#clock())
       const targets = targetsOf(datapath, this.#layout)
+      carryOut(planHeldBits(believed.mirror), believed.mirror, targets)
       this.#running = { datapath, believed, targets: this.#options.wrapTargets?.(targets) ?? targets }
       const { services, backends } = believed.counts()
       return { adopted: datapath.adopted, services, backends }

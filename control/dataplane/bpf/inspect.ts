@@ -1,39 +1,29 @@
 /** What the kernel holds, decoded: from the pinned maps alone, read-only, whether a daemon runs or not. */
 import { existsSync } from 'node:fs'
 import { type BpfMap, openPinnedMap } from 'libbpf-ts'
-import { LIST_KINDS, listId } from '../../layout/believed.ts'
-import { keyBytes, viewOf } from '../../layout/bytes.ts'
-import { FRONTEND_KINDS, SCHEDULERS } from '../../layout/entries.ts'
-import { ipv4Layout, protocolOf } from '../../layout/family.ts'
+import { viewOf } from '../../layout/bytes.ts'
+import { ipv4Layout } from '../../layout/family.ts'
+import { datapathState, serviceStats } from '../../layout/generated.ts'
 import {
-  type Backend4,
-  backendFlag,
-  backendState,
-  clientClass,
-  datapathState,
-  type Flow4,
-  flowFlag,
-  flowState,
-  frontendFlag,
-  nodeportKey,
-  service as serviceCodec,
-  serviceStats,
-  whenEmpty,
-} from '../../layout/generated.ts'
-import type { ServiceIdentity } from '../../layout/identity.ts'
-import type { Mirror } from '../../layout/mirror.ts'
-import { addressText } from '../../model/address.ts'
-import type {
-  Choice,
-  ClientClass,
-  Family,
-  FrontendKind,
-  ListKind,
-  Protocol,
-  Scheduler,
-} from '../../model/types.ts'
+  type Counters,
+  decodeBackends,
+  decodeFlow,
+  decodeServices,
+  type InspectedBackend,
+  type InspectedFlow,
+  type InspectedService,
+} from './inspected.ts'
 import { mapFolder, pinPath } from './pins.ts'
-import { readKernel } from './read-kernel.ts'
+import { readKernel, readNames } from './read-kernel.ts'
+
+export type {
+  InspectedBackend,
+  InspectedEndpoint,
+  InspectedFlow,
+  InspectedFrontend,
+  InspectedName,
+  InspectedService,
+} from './inspected.ts'
 
 /** Nothing is pinned: Sluice has not run with this root, or was cleaned up. */
 export class NothingPinnedError extends Error {
@@ -45,92 +35,6 @@ export class NothingPinnedError extends Error {
     )
     this.name = 'NothingPinnedError'
   }
-}
-
-/** What a service port is called. */
-export interface InspectedName {
-  readonly namespace: string
-  readonly name: string
-  /** Empty for the only port of a service that gives it no name. */
-  readonly portName: string
-  readonly protocol: Protocol
-  readonly family: Family
-}
-
-/** An address, canonical text, and a port. */
-export interface InspectedEndpoint {
-  readonly address: string
-  readonly port: number
-}
-
-export interface InspectedFrontend {
-  readonly kind: FrontendKind
-  /** Undefined for a node port. */
-  readonly address: string | undefined
-  readonly port: number
-  /** The address is one of the node's. */
-  readonly onNode: boolean
-}
-
-export interface InspectedService {
-  readonly id: number
-  readonly service: InspectedName
-  /** Undefined when the service has none. */
-  readonly clusterIP: string | undefined
-  /** By kind, then address, then port. */
-  readonly frontends: readonly InspectedFrontend[]
-  /** In the order of round robin. */
-  readonly lists: Readonly<Record<ListKind, readonly InspectedEndpoint[]>>
-  /** Which list a kind of frontend gives to a class of clients, and what its being empty means. */
-  readonly choices: Readonly<Record<FrontendKind, Readonly<Record<ClientClass, Choice>>>>
-  readonly scheduler: Scheduler
-  /** 0: none. */
-  readonly affinitySeconds: number
-  /** Flows and sockets that were balanced. */
-  readonly connections: bigint
-  /** Those that were refused, for want of an endpoint or of room. */
-  readonly refused: bigint
-  readonly packets: bigint
-  readonly bytes: bigint
-}
-
-export interface InspectedBackend {
-  readonly id: number
-  /** Undefined when the service is no longer there. */
-  readonly service: InspectedName | undefined
-  readonly address: string
-  readonly port: number
-  /** `draining`: in no list, keeps what it has. `gone`: its id waits for another use. */
-  readonly state: 'active' | 'draining' | 'gone'
-  readonly lists: readonly ListKind[]
-  readonly onNode: boolean
-  readonly weight: number
-  readonly generation: number
-}
-
-export interface InspectedFlow {
-  readonly protocol: Protocol
-  readonly client: InspectedEndpoint
-  readonly frontend: InspectedEndpoint
-  readonly backend: InspectedEndpoint
-  /** The client as the backend sees it, before netfilter masquerades. */
-  readonly source: InspectedEndpoint
-  /** Undefined when the service is no longer there. */
-  readonly service: InspectedName | undefined
-  readonly backendId: number
-  /** `new`: the client spoke; `replied`: so did the backend; `established`: confirmed by the client. */
-  readonly state: 'new' | 'replied' | 'established' | 'closing' | 'collided'
-  /** Whether the flow has a place of its own, or one that newer unconfirmed ones may take. */
-  readonly confirmed: boolean
-  /** Seconds of the sweep's clock since the client's last packet; the clock stands still while no daemon runs. */
-  readonly idleSeconds: number
-  /** Of the device that the client is behind. */
-  readonly ifindex: number
-  readonly external: boolean
-  readonly masquerade: boolean
-  /** The client is its own backend. */
-  readonly hairpin: boolean
-  readonly sameBridge: boolean
 }
 
 /** Reads the kernel anew in every call. Throws BpfError when the kernel refuses. */
@@ -159,35 +63,28 @@ class PinnedInspector implements Inspector {
   }
 
   services(): readonly InspectedService[] {
-    const mirror = this.#read()
-    const frontends = frontendsByService(mirror)
-    return [...mirror.names]
-      .map(([id, identity]) => this.#service(mirror, id, identity, frontends.get(id) ?? []))
-      .sort((a, b) => compareNames(a.service, b.service))
+    return decodeServices(
+      readKernel(ipv4Layout, (name) => this.#map(name)),
+      (id) => this.#counters(id),
+    )
   }
 
   backends(): readonly InspectedBackend[] {
-    const mirror = this.#read()
-    const backends: InspectedBackend[] = []
-    for (let id = 1; id < mirror.backends.length; id++) {
-      const entry = mirror.backend(id)
-      if (entry.state !== backendState.FREE) backends.push(decodeBackend(mirror, id, entry))
-    }
-    return backends.sort(compareBackends)
+    return decodeBackends(readKernel(ipv4Layout, (name) => this.#map(name)))
   }
 
   *flows(): IterableIterator<InspectedFlow> {
-    const names = this.#read().names
+    const names = readNames(ipv4Layout, (name) => this.#map(name))
     const state = this.#map('state4').lookup(new Uint8Array(4))
     const now = state === undefined ? 0 : datapathState.decode(viewOf(state), 0).now
+    const { flow: codec } = ipv4Layout
     for (const table of ['flows4', 'embryonic4'] as const) {
-      const { flow: codec } = ipv4Layout
       for (const { values, count } of this.#map(table).chunks()) {
+        const view = viewOf(values)
         for (let i = 0; i < count; i++) {
-          const flow = codec.decode(viewOf(values), i * codec.size)
-          const promoted = (flow.flags & flowFlag.PROMOTED) !== 0
-          if ((flow.flags & flowFlag.REQUEST) === 0 || promoted) continue
-          yield decodeFlow(flow, names.get(flow.service), table === 'flows4', now)
+          const entry = codec.decode(view, i * codec.size)
+          const flow = decodeFlow(entry, names.get(entry.service), table === 'flows4', now)
+          if (flow !== undefined) yield flow
         }
       }
     }
@@ -202,10 +99,6 @@ class PinnedInspector implements Inspector {
     this.close()
   }
 
-  #read(): Mirror {
-    return readKernel(ipv4Layout, (name) => this.#map(name))
-  }
-
   #map(name: string): BpfMap {
     const known = this.#open.get(name)
     if (known !== undefined) return known
@@ -214,28 +107,7 @@ class PinnedInspector implements Inspector {
     return map
   }
 
-  #service(
-    mirror: Mirror,
-    id: number,
-    identity: ServiceIdentity,
-    frontends: readonly InspectedFrontend[],
-  ): InspectedService {
-    const entry = serviceCodec.decode(viewOf(mirror.services.element(id)), 0)
-    const clusterIP = entry.clusterIp.subarray(0, mirror.layout.addressSize)
-    return {
-      id,
-      service: inspectedName(identity),
-      clusterIP: clusterIP.every((byte) => byte === 0) ? undefined : addressText(clusterIP),
-      frontends: frontends.toSorted(compareFrontends),
-      lists: { cluster: listMembers(mirror, id, 'cluster'), local: listMembers(mirror, id, 'local') },
-      choices: decodeChoices(entry.list, entry.whenEmpty),
-      scheduler: nameOf(SCHEDULERS, entry.scheduler) ?? 'round-robin',
-      affinitySeconds: entry.affinitySeconds,
-      ...this.#counters(id),
-    }
-  }
-
-  #counters(id: number): Pick<InspectedService, 'connections' | 'refused' | 'packets' | 'bytes'> {
+  #counters(id: number): Counters {
     const key = new Uint8Array(4)
     viewOf(key).setUint32(0, id, true)
     const total = { connections: 0n, refused: 0n, packets: 0n, bytes: 0n }
@@ -248,155 +120,4 @@ class PinnedInspector implements Inspector {
     }
     return total
   }
-}
-
-function frontendsByService(mirror: Mirror): Map<number, InspectedFrontend[]> {
-  const byService = new Map<number, InspectedFrontend[]>()
-  for (const key of mirror.frontendKeys()) {
-    const target = mirror.frontend(key)
-    if (target === undefined) continue
-    const frontend = decodeFrontend(mirror, key, target.kind, target.flags)
-    const others = byService.get(target.service)
-    if (others === undefined) byService.set(target.service, [frontend])
-    else others.push(frontend)
-  }
-  return byService
-}
-
-function decodeFrontend(mirror: Mirror, key: string, kind: number, flags: number): InspectedFrontend {
-  const view = viewOf(keyBytes(key))
-  const common = {
-    kind: nameOf(FRONTEND_KINDS, kind) ?? 'ClusterIP',
-    onNode: (flags & frontendFlag.ON_NODE) !== 0,
-  }
-  if (key.length === nodeportKey.size) {
-    return { ...common, address: undefined, port: nodeportKey.decode(view, 0).port }
-  }
-  const { address, port } = mirror.layout.frontendKey.decode(view, 0)
-  return { ...common, address: addressText(address), port }
-}
-
-function listMembers(mirror: Mirror, service: number, name: ListKind): InspectedEndpoint[] {
-  const kind = LIST_KINDS.find((candidate) => candidate.name === name)?.index ?? 0
-  const { first, count } = mirror.list(listId(service, kind))
-  return Array.from({ length: count }, (_, i) => {
-    const { address, port } = mirror.backend(mirror.slots.word(first + i))
-    return { address: addressText(address), port }
-  })
-}
-
-function decodeChoices(list: Uint8Array, empty: Uint8Array): InspectedService['choices'] {
-  const choice = (kind: FrontendKind, client: number): Choice => {
-    const rule = FRONTEND_KINDS[kind] * clientClass.COUNT + client
-    return {
-      list: LIST_KINDS.find(({ index }) => index === list[rule])?.name ?? 'cluster',
-      whenEmpty: empty[rule] === whenEmpty.DROP ? 'drop' : 'reject',
-    }
-  }
-  const choices = (kind: FrontendKind) => ({
-    internal: choice(kind, clientClass.INTERNAL),
-    external: choice(kind, clientClass.EXTERNAL),
-  })
-  return {
-    ClusterIP: choices('ClusterIP'),
-    NodePort: choices('NodePort'),
-    LoadBalancer: choices('LoadBalancer'),
-    ExternalIP: choices('ExternalIP'),
-  }
-}
-
-function decodeBackend(mirror: Mirror, id: number, entry: Backend4): InspectedBackend {
-  const identity = mirror.names.get(entry.service)
-  return {
-    id,
-    service: identity === undefined ? undefined : inspectedName(identity),
-    address: addressText(entry.address),
-    port: entry.port,
-    state:
-      entry.state === backendState.ACTIVE
-        ? 'active'
-        : entry.state === backendState.DRAINING
-          ? 'draining'
-          : 'gone',
-    lists: LIST_KINDS.filter(({ index }) => (entry.flags & (1 << index)) !== 0).map(({ name }) => name),
-    onNode: (entry.flags & backendFlag.ON_NODE) !== 0,
-    weight: entry.weight,
-    generation: entry.generation,
-  }
-}
-
-const FLOW_STATES: Readonly<Record<InspectedFlow['state'], number>> = {
-  new: flowState.NEW,
-  replied: flowState.REPLIED,
-  established: flowState.ESTABLISHED,
-  closing: flowState.CLOSING,
-  collided: flowState.COLLIDED,
-}
-
-function decodeFlow(
-  flow: Flow4,
-  identity: ServiceIdentity | undefined,
-  confirmed: boolean,
-  now: number,
-): InspectedFlow {
-  const has = (flag: number) => (flow.flags & flag) !== 0
-  return {
-    protocol: protocolOf(flow.key.protocol) ?? 'TCP',
-    client: endpoint(flow.key.tuple.source, flow.key.tuple.sourcePort),
-    frontend: endpoint(flow.key.tuple.destination, flow.key.tuple.destinationPort),
-    source: endpoint(flow.to.source, flow.to.sourcePort),
-    backend: endpoint(flow.to.destination, flow.to.destinationPort),
-    service: identity === undefined ? undefined : inspectedName(identity),
-    backendId: flow.backend,
-    state: nameOf(FLOW_STATES, flow.state) ?? 'new',
-    confirmed,
-    idleSeconds: Math.max(0, now - flow.lastSeen),
-    ifindex: flow.ifindex,
-    external: has(flowFlag.EXTERNAL),
-    masquerade: has(flowFlag.MASQUERADE),
-    hairpin: has(flowFlag.HAIRPIN),
-    sameBridge: has(flowFlag.SAME_BRIDGE),
-  }
-}
-
-function endpoint(address: Uint8Array, port: number): InspectedEndpoint {
-  return { address: addressText(address), port }
-}
-
-function inspectedName(identity: ServiceIdentity): InspectedName {
-  return { ...identity, protocol: identity.protocol ?? 'TCP', family: ipv4Layout.family }
-}
-
-/** The name of a number in a table by name. */
-function nameOf<T extends string>(table: Readonly<Record<T, number>>, value: number): T | undefined {
-  return (Object.keys(table) as T[]).find((name) => table[name] === value)
-}
-
-function compareNames(a: InspectedName, b: InspectedName): number {
-  return compareTexts(nameText(a), nameText(b))
-}
-
-function nameText(name: InspectedName | undefined): string {
-  return name === undefined ? '' : `${name.namespace}/${name.name}/${name.portName}/${name.protocol}`
-}
-
-function compareFrontends(a: InspectedFrontend, b: InspectedFrontend): number {
-  return (
-    FRONTEND_KINDS[a.kind] - FRONTEND_KINDS[b.kind] ||
-    compareTexts(a.address ?? '', b.address ?? '') ||
-    a.port - b.port
-  )
-}
-
-function compareBackends(a: InspectedBackend, b: InspectedBackend): number {
-  return (
-    compareTexts(nameText(a.service), nameText(b.service)) ||
-    compareTexts(a.address, b.address) ||
-    a.port - b.port ||
-    a.id - b.id
-  )
-}
-
-function compareTexts(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

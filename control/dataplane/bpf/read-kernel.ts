@@ -2,6 +2,7 @@
 import type { BpfMap } from 'libbpf-ts'
 import type { TargetName } from '../../layout/batches.ts'
 import type { FamilyLayout } from '../../layout/family.ts'
+import type { ServiceIdentity } from '../../layout/identity.ts'
 import { Mirror } from '../../layout/mirror.ts'
 
 /** The targets that are maps, with the names that the kernel has them under. */
@@ -41,6 +42,16 @@ export function readKernel(layout: FamilyLayout, open: (name: string) => BpfMap)
   readArray(mirror, 'backend_slots', map('backend_slots'), mirror.slotsInUse())
   readArray(mirror, 'backends', map('backends'), mirror.highestBackend() + 1)
   return mirror
+}
+
+/** What the service ids stand for now; see `readKernel`. */
+export function readNames(
+  layout: FamilyLayout,
+  open: (name: string) => BpfMap,
+): ReadonlyMap<number, ServiceIdentity> {
+  const mirror = new Mirror(layout)
+  readAll(mirror, 'service_names', open('service_names'))
+  return mirror.names
 }
 
 function readAll(mirror: Mirror, target: TargetName, map: BpfMap): void {

@@ -7,7 +7,7 @@ import type { ServiceKey } from '../../model/types.ts'
 import { carryOut, type Outcome, type Targets } from './writer.ts'
 
 /** Service ports and backends that one piece deals with: some milliseconds of work. */
-const PIECE_SIZE = 2048
+const PIECE_SIZE = 1024
 
 export interface SyncContext {
   readonly believed: Believed

@@ -1,7 +1,5 @@
 /** What the tests of this folder share. */
-import { rmSync } from 'node:fs'
 import path from 'node:path'
-import { bpffsMount } from '../../../tools/cluster/mounts.ts'
 import type { Choice, DesiredState, Frontend, ServicePort } from '../../model/types.ts'
 
 export const OBJECT_PATH = path.resolve(import.meta.dirname, '../../../build/datapath4.bpf.o')
@@ -24,12 +22,6 @@ export const SMALL_MAPS: Readonly<Record<string, number>> = {
   services: 1024,
   socket_peers4: 1024,
   sockets4: 1024,
-}
-
-/** A root for pins that nobody else has; gone, with what is in it, when disposed of. */
-export function temporaryRoot(name: string): Disposable & { readonly path: string } {
-  const root = path.join(bpffsMount(), `slt${process.pid}-${name}`)
-  return { path: root, [Symbol.dispose]: () => rmSync(root, { recursive: true, force: true }) }
 }
 
 const CLUSTER: Choice = { list: 'cluster', whenEmpty: 'reject' }

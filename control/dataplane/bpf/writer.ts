@@ -45,7 +45,7 @@ function writeBatch(batch: Batch, mirror: Mirror, target: Target, failed: Map<nu
   if (batch.count === 0) return 0
   try {
     write(batch, target, 0, batch.count)
-    for (let i = 0; i < batch.count; i++) believe(batch, mirror, i)
+    believe(batch, mirror, 0, batch.count)
     return batch.count
   } catch (error) {
     if (batch.count === 1) {
@@ -57,7 +57,7 @@ function writeBatch(batch: Batch, mirror: Mirror, target: Target, failed: Map<nu
   for (let i = 0; i < batch.count; i++) {
     try {
       write(batch, target, i, 1)
-      believe(batch, mirror, i)
+      believe(batch, mirror, i, 1)
       done++
     } catch (error) {
       fail(batch, i, error, failed)
@@ -77,9 +77,10 @@ function write(batch: Batch, target: Target, from: number, count: number): void 
     )
 }
 
-function believe(batch: Batch, mirror: Mirror, index: number): void {
-  if (batch.operation === 'delete') mirror.delete(batch.target, batch.keys, index * batch.keySize)
-  else mirror.put(batch.target, batch.keys, index * batch.keySize, batch.values, index * batch.valueSize)
+function believe(batch: Batch, mirror: Mirror, first: number, count: number): void {
+  const { target, operation, keySize } = batch
+  if (operation === 'put') mirror.put(target, batch.keys, batch.values, first, count)
+  else for (let i = first; i < first + count; i++) mirror.delete(target, batch.keys, i * keySize)
 }
 
 function fail(batch: Batch, index: number, error: unknown, failed: Map<number, string>): void {
