@@ -176,7 +176,11 @@ async function builder(own: string) {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const ended = once(child, 'exit')
-  await once(child.stdout, 'data')
+  const failed = ended.then(([code]) => {
+    throw new Error(`no cluster was built: exit code ${code}`)
+  })
+  failed.catch(() => undefined)
+  await Promise.race([once(child.stdout, 'data'), failed])
   return { child, ended, name: `${own}${child.pid}-` }
 }
 
