@@ -303,6 +303,8 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step, int
 		if (!flow || (flow->flags & FLOW_FLAG_REQUEST && is_opening(packet) && !may_go_on(flow, packet)))
 			return VERDICT_NEXT;
 	} else if (!(flow->flags & FLOW_FLAG_REQUEST)) {
+		if (flow->state == FLOW_STATE_COLLIDED)
+			return VERDICT_NEXT; /* the direct connection's */
 		if (!advance_reply(flow, packet))
 			return VERDICT_DROP;
 	} else if (!advance_request(flow, packet)) {

@@ -102,7 +102,8 @@ static __always_inline bool is_stale(const struct flow *unconfirmed)
 
 /*
  * Does another living flow own this reply key? What is left of the same
- * client's earlier attempt at the same frontend does not count.
+ * client's earlier attempt at the same frontend does not count, unless that met
+ * a direct connection: it would again.
  */
 static __always_inline bool is_reply_taken(const struct flow_key *reply, const struct tuple *request)
 {
@@ -112,20 +113,22 @@ static __always_inline bool is_reply_taken(const struct flow_key *reply, const s
 	if (flow)
 		return !same_tuple(&flow->to, &mine);
 	flow = find_flow(&embryonic, reply);
-	return flow && !is_stale(flow) && !same_tuple(&flow->to, &mine);
+	return flow && !is_stale(flow) && (flow->state == FLOW_STATE_COLLIDED || !same_tuple(&flow->to, &mine));
 }
 
-/* Ends both sides of a flow, confirmed or not. */
+/* Ends both sides of a flow, confirmed or not. A collided one's reply side stays, as a note that the key is taken. */
 static __always_inline void forget_flow(const struct flow *flow, const struct flow_key *key)
 {
 	struct flow_key twin = twin_key(flow);
+	bool collided = flow->state == FLOW_STATE_COLLIDED;
 
 	if (!is_flow(flow, key))
 		return;
 	bpf_map_delete_elem(&flows, key);
 	bpf_map_delete_elem(&flows, &twin);
 	bpf_map_delete_elem(&embryonic, key);
-	bpf_map_delete_elem(&embryonic, &twin);
+	if (!collided)
+		bpf_map_delete_elem(&embryonic, &twin);
 }
 
 /* Derives the reply's side of a new flow from the request's. */
