@@ -29,6 +29,9 @@ const CLOCK = 'control/clock.ts'
 
 export const ROOMS: readonly Room[] = [
   { place: 'control/main.ts', mayImport: 'everything' },
+  // The other files of the composition root: what main.ts loads for one command only.
+  { place: 'control/compose/', mayImport: 'everything' },
+  { place: 'control/compose/', mayImport: 'everything' },
   { place: 'control/log.ts', mayImport: [] },
   { place: 'control/clock.', mayImport: [] },
   { place: 'control/model/', mayImport: [], pure: true },
@@ -110,6 +113,8 @@ function fileViolations(file: SourceFile): string[] {
   for (const specifier of importsOf(file.text)) {
     const target = specifier.startsWith('.') ? resolve(file.path, specifier) : specifier
     if (target === 'control/main.ts') found.push(`${file.path}: imports ${target}, which nothing may`)
+    else if (isComposition(target) && !isComposition(file.path))
+      found.push(`${file.path}: may not import ${target}`)
     else if (!isAllowed(room, specifier, target)) found.push(`${file.path}: may not import ${target}`)
     if (room.pure && specifier.startsWith('node:') && !PURE_MODULES.includes(specifier)) {
       found.push(`${file.path}: is pure, and imports ${specifier}`)
@@ -119,6 +124,10 @@ function fileViolations(file: SourceFile): string[] {
   if (impure !== undefined) found.push(`${file.path}: is pure, and uses ${impure}`)
   if (/^(?:export )?let /m.test(file.text)) found.push(`${file.path}: has a module-level \`let\``)
   return found
+}
+
+function isComposition(path: string): boolean {
+  return path === 'control/main.ts' || path.startsWith('control/compose/')
 }
 
 /** Packages from npm and Node's own modules are no matter of the rooms; our own packages are. */
