@@ -31,48 +31,56 @@ struct {
 	},
 };
 
-/* The header if it is of our family and in the linear part, which it nearly always is. */
-static __always_inline struct iphdr *peek(struct __sk_buff *skb, bool *elsewhere)
+/*
+ * The header, if it is of our family and in the linear part, which it nearly
+ * always is. `elsewhere`: of our family, but to be pulled in first.
+ */
+static __always_inline ip_header_t *peek(struct __sk_buff *skb, bool *elsewhere)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct iphdr *ip = data + ETH_HLEN;
+	ip_header_t *ip = data + ETH_HLEN;
 
-	*elsewhere = (void *)(ip + 1) > end;
-	return *elsewhere ? NULL : ip;
+	*elsewhere = false;
+	if (skb->protocol != bpf_htons(ETHERTYPE))
+		return NULL;
+	if ((void *)(ip + 1) <= end)
+		return ip;
+	*elsewhere = true;
+	return NULL;
+}
+
+static __always_inline bool may_concern(addr_t address)
+{
+	return may_be_frontend(&address) || may_be_backend(&address);
 }
 
 SEC("tc")
 int ingress(struct __sk_buff *skb)
 {
 	bool elsewhere;
-	struct iphdr *ip;
+	ip_header_t *ip = peek(skb, &elsewhere);
 
-	if (skb->protocol != bpf_htons(ETH_P_IP))
-		return VERDICT_NEXT;
-	ip = peek(skb, &elsewhere);
-	if (ip && !may_be_frontend(&ip->daddr) && !may_be_backend(&ip->daddr))
-		return VERDICT_NEXT;
-	bpf_tail_call_static(skb, &programs, PROGRAM_TRANSLATE_REQUEST);
+	if (elsewhere || (ip && may_concern(destination_of(ip))))
+		bpf_tail_call_static(skb, &programs, PROGRAM_TRANSLATE_REQUEST);
 	return VERDICT_NEXT;
 }
 
 SEC("tc")
 int egress(struct __sk_buff *skb)
 {
+	__u32 mark = skb->mark;
 	bool elsewhere;
-	struct iphdr *ip;
+	ip_header_t *ip;
 
-	if (skb->protocol != bpf_htons(ETH_P_IP))
-		return VERDICT_NEXT;
-	if (skb->mark & mark_redirect) {
+	if (mark & mark_redirect) {
 		/* Our own, sent back by ingress. */
-		skb->mark &= ~mark_redirect;
+		skb->mark = mark & ~mark_redirect;
 		return VERDICT_NEXT;
 	}
 	ip = peek(skb, &elsewhere);
-	if (ip && !may_be_backend(&ip->saddr) && !may_be_frontend(&ip->saddr))
+	if (!elsewhere && !(ip && may_concern(source_of(ip))))
 		return VERDICT_NEXT;
-	if (ip && ip->protocol == IPPROTO_ICMP)
+	if (ip && protocol_of(ip) == ICMP_PROTOCOL)
 		return is_redirect_of_flow(skb) ? VERDICT_DROP : VERDICT_NEXT;
 	bpf_tail_call_static(skb, &programs, PROGRAM_TRANSLATE_REPLY);
 	return VERDICT_NEXT;
@@ -90,26 +98,26 @@ int translate_replies(struct __sk_buff *skb)
 	return translate_reply(skb);
 }
 
-SEC("cgroup/connect4")
-int connect4(struct bpf_sock_addr *context)
+SEC("cgroup/connect" FAMILY_TEXT)
+int CONCAT(connect, FAMILY)(struct bpf_sock_addr *context)
 {
 	return connect_socket(context);
 }
 
-SEC("cgroup/sendmsg4")
-int sendmsg4(struct bpf_sock_addr *context)
+SEC("cgroup/sendmsg" FAMILY_TEXT)
+int CONCAT(sendmsg, FAMILY)(struct bpf_sock_addr *context)
 {
 	return send_datagram(context);
 }
 
-SEC("cgroup/recvmsg4")
-int recvmsg4(struct bpf_sock_addr *context)
+SEC("cgroup/recvmsg" FAMILY_TEXT)
+int CONCAT(recvmsg, FAMILY)(struct bpf_sock_addr *context)
 {
 	return show_frontend(context);
 }
 
-SEC("cgroup/getpeername4")
-int getpeername4(struct bpf_sock_addr *context)
+SEC("cgroup/getpeername" FAMILY_TEXT)
+int CONCAT(getpeername, FAMILY)(struct bpf_sock_addr *context)
 {
 	return show_frontend(context);
 }

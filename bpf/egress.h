@@ -38,19 +38,19 @@ static __always_inline bool is_node_port(__be16 port)
 static __always_inline bool is_redirect_of_flow(struct __sk_buff *skb)
 {
 	struct {
-		struct icmphdr icmp;
-		struct iphdr quoted;
+		struct icmp_header icmp;
+		ip_header_t quoted;
 		__be16 source_port, destination_port;
 	} message;
 	struct flow_key key = { .direction = FLOW_DIRECTION_EGRESS };
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(struct iphdr), &message, sizeof(message)))
+	if (bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(ip_header_t), &message, sizeof(message)))
 		return false;
-	if (message.icmp.type != ICMP_REDIRECT || message.quoted.ihl != 5)
+	if (message.icmp.type != ICMP_REDIRECT || header_length(&message.quoted) != sizeof(message.quoted))
 		return false;
-	key.protocol = message.quoted.protocol;
-	key.tuple.source = message.quoted.daddr;
-	key.tuple.destination = message.quoted.saddr;
+	key.protocol = protocol_of(&message.quoted);
+	key.tuple.source = destination_of(&message.quoted);
+	key.tuple.destination = source_of(&message.quoted);
 	key.tuple.source_port = message.destination_port;
 	key.tuple.destination_port = message.source_port;
 	return find_flow(&flows, &key) || find_flow(&embryonic, &key);

@@ -28,7 +28,7 @@ struct peer {
 static __always_inline struct peer peer_of(const struct bpf_sock_addr *context)
 {
 	struct peer peer = {
-		.address = context->user_ip4,
+		.address = socket_address(context),
 		.port = context->user_port,
 		.protocol = context->protocol,
 	};
@@ -38,7 +38,7 @@ static __always_inline struct peer peer_of(const struct bpf_sock_addr *context)
 
 static __always_inline void set_peer(struct bpf_sock_addr *context, addr_t address, __be16 port)
 {
-	context->user_ip4 = address;
+	set_socket_address(context, address);
 	context->user_port = port;
 }
 

@@ -42,10 +42,8 @@ static __always_inline struct bpf_fib_lookup *route(struct __sk_buff *skb, __u32
 		return NULL;
 	fib = &scratch->fib;
 	__builtin_memset(fib, 0, sizeof(*fib));
-	fib->family = AF_INET;
 	fib->ifindex = ifindex;
-	fib->ipv4_src = source;
-	fib->ipv4_dst = destination;
+	set_route_addresses(fib, source, destination);
 	*result = bpf_fib_lookup(skb, fib, sizeof(*fib), 0);
 	return *result == BPF_FIB_LKUP_RET_SUCCESS || *result == BPF_FIB_LKUP_RET_NO_NEIGH ? fib : NULL;
 }

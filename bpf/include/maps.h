@@ -14,6 +14,9 @@
 
 #define CONCAT_(a, b) a##b
 #define CONCAT(a, b) CONCAT_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
+#define FAMILY_TEXT TEXT(FAMILY)
 
 /* In the code a map has its plain name, in the kernel the family's suffix. */
 #define frontends CONCAT(frontends, FAMILY)

@@ -9,25 +9,6 @@
 
 #include "device.h"
 
-#define DEFAULT_TTL 64
-
-static __always_inline struct iphdr answer_header(const struct packet *packet, __u8 protocol, __u16 length)
-{
-	struct iphdr ip = {
-		.version = 4,
-		.ihl = 5,
-		.tot_len = bpf_htons(length),
-		.frag_off = bpf_htons(0x4000), /* do not fragment */
-		.ttl = DEFAULT_TTL,
-		.protocol = protocol,
-		.saddr = packet->tuple.destination,
-		.daddr = packet->tuple.source,
-	};
-
-	ip.check = ~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&ip, sizeof(ip), 0));
-	return ip;
-}
-
 /*
  * Is the skb CHECKSUM_PARTIAL? No field tells, but a change that is not the
  * pseudo-header's leaves the checksum of such a packet as it is.
@@ -43,26 +24,29 @@ static __always_inline bool is_partial(struct __sk_buff *skb, __u32 check_offset
 	return before == after;
 }
 
+/* Replaces all behind the Ethernet header and turns the frame round. */
+static __always_inline int answer_with(struct __sk_buff *skb, const void *answer, __u32 length)
+{
+	if (bpf_skb_change_tail(skb, ETH_HLEN + length, 0) ||
+	    bpf_skb_store_bytes(skb, ETH_HLEN, answer, length, BPF_F_RECOMPUTE_CSUM))
+		return VERDICT_DROP;
+	return send_back(skb);
+}
+
 static __noinline int reject_tcp(struct __sk_buff *skb, const struct packet *packet,
 				 const struct headers *headers)
 {
 	struct {
-		struct iphdr ip;
+		ip_header_t ip;
 		struct tcphdr tcp;
 	} answer = {};
-	struct {
-		__be32 source, destination;
-		__u8 zero, protocol;
-		__be16 length;
-	} pseudo;
-	struct tcphdr *tcp = headers->tcp;
-	__u32 header = headers->ip->ihl * 4;
-	__u32 sum, length = bpf_ntohs(headers->ip->tot_len) - header - tcp->doff * 4;
+	__u32 header = header_length(headers->ip);
+	__u32 sum, length = payload_length(headers->ip) - headers->tcp->doff * 4;
 	bool partial;
 
 	if (packet->tcp_flags & TCP_RST)
 		return VERDICT_DROP;
-	answer.ip = answer_header(packet, IPPROTO_TCP, sizeof(answer));
+	answer.ip = answer_header(&packet->tuple, IPPROTO_TCP, sizeof(answer.tcp));
 	answer.tcp.source = packet->tuple.destination_port;
 	answer.tcp.dest = packet->tuple.source_port;
 	answer.tcp.doff = sizeof(answer.tcp) / 4;
@@ -74,63 +58,48 @@ static __noinline int reject_tcp(struct __sk_buff *skb, const struct packet *pac
 		answer.tcp.ack = 1;
 		answer.tcp.ack_seq = bpf_htonl(packet->sequence + length);
 	}
-	pseudo.source = answer.ip.saddr;
-	pseudo.destination = answer.ip.daddr;
-	pseudo.zero = 0;
-	pseudo.protocol = IPPROTO_TCP;
-	pseudo.length = bpf_htons(sizeof(answer.tcp));
-
 	partial = is_partial(skb, ETH_HLEN + header + offsetof(struct tcphdr, check));
-	/* With options the partial checksum's place would move; such a packet gets silence. */
-	if (partial && header != sizeof(struct iphdr))
+	/* With options the place where the device completes the sum would move: silence. */
+	if (partial && header != sizeof(ip_header_t))
 		return VERDICT_DROP;
-	sum = bpf_csum_diff(NULL, 0, (__be32 *)&pseudo, sizeof(pseudo), 0);
+	sum = pseudo_header_sum(&answer.ip, sizeof(answer.tcp));
 	if (partial)
 		answer.tcp.check = fold_to_16(sum);
 	else
-		answer.tcp.check = ~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.tcp, sizeof(answer.tcp), sum));
-	if (bpf_skb_change_tail(skb, ETH_HLEN + sizeof(answer), 0) ||
-	    bpf_skb_store_bytes(skb, ETH_HLEN, &answer, sizeof(answer), BPF_F_RECOMPUTE_CSUM))
-		return VERDICT_DROP;
-	return send_back(skb);
+		answer.tcp.check =
+			~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.tcp, sizeof(answer.tcp), sum));
+	return answer_with(skb, &answer, sizeof(answer));
 }
 
 /*
- * The quoted datagram is its IP header without options and eight bytes. When the
- * skb is CHECKSUM_PARTIAL the device will write the sum of all that follows the
- * IP header into the unused field of the ICMP header, which keeps the sum right.
+ * Quotes the IP header without options and eight bytes. When the skb is
+ * CHECKSUM_PARTIAL the device will write the sum of all that follows the IP
+ * header into the unused field of the ICMP header, which keeps the sum right.
  */
 static __noinline int reject_udp(struct __sk_buff *skb, const struct packet *packet,
 				 const struct headers *headers)
 {
 	struct {
-		struct iphdr ip;
-		struct icmphdr icmp;
-		struct iphdr quoted;
+		ip_header_t ip;
+		struct icmp_header icmp;
+		ip_header_t quoted;
 		struct udphdr udp;
 	} answer = {};
+	__u32 payload = sizeof(answer) - sizeof(answer.ip);
 
-	answer.ip = answer_header(packet, IPPROTO_ICMP, sizeof(answer));
-	answer.icmp.type = ICMP_DEST_UNREACH;
-	answer.icmp.code = ICMP_PORT_UNREACH;
-	answer.quoted = *headers->ip;
+	answer.ip = answer_header(&packet->tuple, ICMP_PROTOCOL, payload);
+	answer.icmp.type = ICMP_UNREACHABLE;
+	answer.icmp.code = ICMP_UNREACHABLE_PORT;
+	answer.quoted = quoted_header(headers->ip);
 	answer.udp = *headers->ports;
-	if (answer.quoted.ihl != 5) {
-		answer.quoted.ihl = 5;
-		answer.quoted.check = 0;
-		answer.quoted.check = ~fold_to_16(
-			bpf_csum_diff(NULL, 0, (__be32 *)&answer.quoted, sizeof(answer.quoted), 0));
-	}
-	answer.icmp.checksum = ~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.icmp,
-							  sizeof(answer) - sizeof(answer.ip), 0));
-	if (bpf_skb_change_tail(skb, ETH_HLEN + sizeof(answer), 0) ||
-	    bpf_skb_store_bytes(skb, ETH_HLEN, &answer, sizeof(answer), BPF_F_RECOMPUTE_CSUM))
-		return VERDICT_DROP;
-	return send_back(skb);
+	answer.icmp.checksum = ~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.icmp, payload,
+							 icmp_sum_start(&answer.ip, payload)));
+	return answer_with(skb, &answer, sizeof(answer));
 }
 
 /* A later fragment has no header to answer to: silence. */
-static __always_inline int reject(struct __sk_buff *skb, const struct packet *packet, const struct headers *headers)
+static __always_inline int reject(struct __sk_buff *skb, const struct packet *packet,
+				  const struct headers *headers)
 {
 	if (headers->tcp)
 		return reject_tcp(skb, packet, headers);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * All that is IPv4's own. Everything else knows addresses as addr_t, the header
+ * as ip_header_t, and is the same code in both families.
+ */
+#ifndef SLUICE_IPV4_H
+#define SLUICE_IPV4_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <bpf/bpf_endian.h>
+#include "checksum.h"
+#include "maps.h"
+
+#ifndef AF_INET
+#define AF_INET 2
+#endif
+
+#define ETHERTYPE ETH_P_IP
+#define IP_MORE_FRAGMENTS 0x2000
+#define IP_FRAGMENT_OFFSET 0x1fff
+#define IP_DO_NOT_FRAGMENT 0x4000
+#define DEFAULT_TTL 64
+
+/* <linux/icmp.h> drags in the C library. */
+#define ICMP_UNREACHABLE 3
+#define ICMP_UNREACHABLE_PORT 3
+#define ICMP_REDIRECT 5
+#define ICMP_PROTOCOL IPPROTO_ICMP
+
+typedef struct iphdr ip_header_t;
+
+struct icmp_header {
+	__u8 type;
+	__u8 code;
+	__sum16 checksum;
+	__be32 rest;
+};
+
+/* Which part of a datagram a packet is. */
+struct fragment_position {
+	__u32 id;
+	bool is_fragment;
+	bool is_later; /* not the first: no transport header */
+};
+
+static __always_inline addr_t source_of(const ip_header_t *ip)
+{
+	return ip->saddr;
+}
+
+static __always_inline addr_t destination_of(const ip_header_t *ip)
+{
+	return ip->daddr;
+}
+
+static __always_inline __u8 protocol_of(const ip_header_t *ip)
+{
+	return ip->protocol;
+}
+
+static __always_inline bool is_sound(const ip_header_t *ip)
+{
+	return ip->version == 4 && ip->ihl >= 5;
+}
+
+/* Bytes from the start of the header to the transport header. */
+static __always_inline __u32 header_length(const ip_header_t *ip)
+{
+	return ip->ihl * 4;
+}
+
+/* Bytes behind the header. */
+static __always_inline __u32 payload_length(const ip_header_t *ip)
+{
+	return bpf_ntohs(ip->tot_len) - header_length(ip);
+}
+
+static __always_inline struct fragment_position fragment_of(const ip_header_t *ip)
+{
+	__u16 bits = bpf_ntohs(ip->frag_off);
+	struct fragment_position position = {
+		.id = ip->id,
+		.is_fragment = bits & (IP_MORE_FRAGMENTS | IP_FRAGMENT_OFFSET),
+		.is_later = bits & IP_FRAGMENT_OFFSET,
+	};
+
+	return position;
+}
+
+/* What the transport checksum's pseudo-header changes by. */
+static __always_inline __u32 addresses_change(const struct tuple *from, const struct tuple *to)
+{
+	return fold_to_32(sum_change(from->source, to->source) +
+			  sum_change(from->destination, to->destination));
+}
+
+/* Flags for bpf_l4_csum_replace() beside BPF_F_PSEUDO_HDR. */
+#define PSEUDO_HEADER_FLAGS 0
+
+/* Writes both addresses; `change` is addresses_change() of the same tuples. */
+static __always_inline void write_addresses(ip_header_t *ip, const struct tuple *to, __u32 change)
+{
+	ip->saddr = to->source;
+	ip->daddr = to->destination;
+	ip->check = ~fold_to_16((__u32)(__u16)~ip->check + fold_to_16(change));
+}
+
+static __always_inline void seal_header(ip_header_t *ip)
+{
+	ip->check = 0;
+	ip->check = ~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)ip, sizeof(*ip), 0));
+}
+
+/* The header of our own answer to a packet of `asked`. */
+static __always_inline ip_header_t answer_header(const struct tuple *asked, __u8 protocol, __u16 payload)
+{
+	ip_header_t ip = {
+		.version = 4,
+		.ihl = 5,
+		.tot_len = bpf_htons(sizeof(ip) + payload),
+		.frag_off = bpf_htons(IP_DO_NOT_FRAGMENT),
+		.ttl = DEFAULT_TTL,
+		.protocol = protocol,
+		.saddr = asked->destination,
+		.daddr = asked->source,
+	};
+
+	seal_header(&ip);
+	return ip;
+}
+
+/* The header as an ICMP error quotes it: without options. */
+static __always_inline ip_header_t quoted_header(const ip_header_t *ip)
+{
+	ip_header_t quoted = *ip;
+
+	if (quoted.ihl != 5) {
+		quoted.ihl = 5;
+		seal_header(&quoted);
+	}
+	return quoted;
+}
+
+/* The sum over the pseudo-header of `ip`, folded to 32 bits. */
+static __always_inline __u32 pseudo_header_sum(const ip_header_t *ip, __u16 payload)
+{
+	struct {
+		__be32 source, destination;
+		__u8 zero, protocol;
+		__be16 length;
+	} pseudo = {
+		.source = ip->saddr,
+		.destination = ip->daddr,
+		.protocol = ip->protocol,
+		.length = bpf_htons(payload),
+	};
+
+	return bpf_csum_diff(NULL, 0, (__be32 *)&pseudo, sizeof(pseudo), 0);
+}
+
+/* An ICMP checksum starts from nothing; ICMPv6's would from the pseudo-header. */
+static __always_inline __u32 icmp_sum_start(const ip_header_t *ip, __u16 payload)
+{
+	(void)ip;
+	(void)payload;
+	return 0;
+}
+
+static __always_inline void set_route_addresses(struct bpf_fib_lookup *fib, addr_t source, addr_t destination)
+{
+	fib->family = AF_INET;
+	fib->ipv4_src = source;
+	fib->ipv4_dst = destination;
+}
+
+static __always_inline addr_t socket_address(const struct bpf_sock_addr *context)
+{
+	return context->user_ip4;
+}
+
+static __always_inline void set_socket_address(struct bpf_sock_addr *context, addr_t address)
+{
+	context->user_ip4 = address;
+}
+
+#endif
