@@ -1,7 +1,9 @@
 /**
  * What the options of each command are, once read, and how their texts are understood. Pure: a text
- * that does not fit throws an `OptionError` that says what the option takes.
+ * that does not fit throws a `Refusal` that says what the option takes.
  */
+
+import { Refusal } from './refusal.ts'
 
 /** Where the pins are when nobody says otherwise. */
 export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/sluice'
@@ -60,22 +62,14 @@ export interface ProbeOptions extends RootOption {
   readonly output: OutputFormat
   readonly nodeName: string
   readonly cgroupRoot: string | undefined
-}
-
-/** The text of an option does not fit; `message` says what it takes. */
-export class OptionError extends Error {
-  readonly code = 'ERR_SLUICE_OPTION'
-
-  constructor(message: string) {
-    super(message)
-    this.name = 'OptionError'
-  }
+  /** Where the Node object is, for its InternalIP; undefined: do without. */
+  readonly source: SourceOption | undefined
 }
 
 /** `files:DIR`. */
 export function parseSource(text: string): SourceOption {
   const folder = /^files:(.+)$/.exec(text)?.[1]
-  if (folder === undefined) throw new OptionError('It takes files:DIR, a folder of YAML manifests.')
+  if (folder === undefined) throw new Refusal('It takes files:DIR, a folder of YAML manifests.')
   return { kind: 'files', folder }
 }
 
@@ -83,13 +77,13 @@ export function parseSource(text: string): SourceOption {
 export function parseNodeName(text: string): string {
   const name = text.trim().toLowerCase()
   if (name.length > 253 || !/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/.test(name)) {
-    throw new OptionError('It takes the name of a Node object: letters, digits, "-" and ".".')
+    throw new Refusal('It takes the name of a Node object: letters, digits, "-" and ".".')
   }
   return name
 }
 
 export function parsePath(text: string): string {
-  if (!text.startsWith('/')) throw new OptionError('It takes an absolute path.')
+  if (!text.startsWith('/')) throw new Refusal('It takes an absolute path.')
   return text === '/' ? text : text.replace(/\/+$/, '')
 }
 
@@ -104,32 +98,18 @@ export function parseMapSize(
   const [, name, digits] = /^([A-Za-z0-9_.]+)=(\d+)$/.exec(text) ?? []
   const entries = Number(digits)
   if (name === undefined || !(entries >= 1 && entries <= MAP_SIZE_MAX)) {
-    throw new OptionError('It takes NAME=N: a map and its number of entries, such as flows4=65536.')
+    throw new Refusal('It takes NAME=N: a map and its number of entries, such as flows4=65536.')
   }
   return { ...sizes, [name]: entries }
 }
 
 export function parseVerbosity(text: string): number {
-  if (!/^\d{1,2}$/.test(text)) throw new OptionError('It takes a number: 0 to 2 info, 3 debug, 5 trace.')
+  if (!/^\d{1,2}$/.test(text)) throw new Refusal('It takes a number: 0 to 2 info, 3 debug, 5 trace.')
   return Number(text)
 }
 
 export function parseProtocol(text: string): ProtocolName {
   const protocol = PROTOCOLS.find((name) => name === text.toUpperCase())
-  if (protocol === undefined) throw new OptionError(`It takes ${PROTOCOLS.join(', ')}.`)
+  if (protocol === undefined) throw new Refusal(`It takes ${PROTOCOLS.join(', ')}.`)
   return protocol
-}
-
-/**
- * Refuses sizes for maps that do not exist or have a fixed size.
- *
- * @param known The maps of the object that can be sized.
- */
-export function checkMapSizes(sizes: Readonly<Record<string, number>>, known: readonly string[]): void {
-  const unknown = Object.keys(sizes).filter((name) => !known.includes(name))
-  if (unknown.length > 0) {
-    throw new OptionError(
-      `--map-size: no map is called ${unknown.join(', ')}. It takes ${[...known].sort().join(', ')}.`,
-    )
-  }
 }

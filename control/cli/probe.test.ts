@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type ProbeReport, probeText } from './probe.ts'
-import { type Finding, findingOf, missing, mountOf, probePrivileges } from './requirements.ts'
+import { type Finding, findingOf, missing, probePrivileges } from './requirements.ts'
 
 const tcx: Finding = { name: 'tcx links', here: 'yes', needed: true, use: 'packets', detail: '' }
 const old = findingOf('tcx links', 'packets', undefined, {
@@ -84,18 +84,4 @@ describe('what is missing', () => {
     assert.deepEqual(lacking(['BPF', 'NET_ADMIN', 'PERFMON']), [])
     assert.deepEqual(lacking(['SYS_ADMIN']), ['CAP_NET_ADMIN'])
   })
-})
-
-describe('the mount of a path', () => {
-  const mounts = ['/sys/fs/bpf', '/sys/fs/bpf/deep', '/run'].map((path) => ({ path, root: '/', type: 'bpf' }))
-  const cases: [path: string, mount: string | undefined][] = [
-    ['/sys/fs/bpf', '/sys/fs/bpf'],
-    ['/sys/fs/bpf/sluice', '/sys/fs/bpf'],
-    ['/sys/fs/bpf/deep/er', '/sys/fs/bpf/deep'],
-    ['/sys/fs/bpfx', undefined],
-    ['/', undefined],
-  ]
-  for (const [path, mount] of cases) {
-    it(`of ${path} is ${mount}`, () => assert.equal(mountOf(path, mounts)?.path, mount))
-  }
 })

@@ -36,7 +36,12 @@ export function probeText(report: ProbeReport, output: OutputFormat): string {
   return output === 'json' ? jsonText(probeJson(report)) : probeTables(report)
 }
 
-/** `eBPF` when nothing that is needed is missing. */
+/** Whether `sluice run` would start. */
+export function canRun(report: ProbeReport): boolean {
+  return verdict(report).dataplane !== null
+}
+
+/** `bpf` when nothing that is needed is missing. */
 function verdict(report: ProbeReport): {
   readonly dataplane: 'bpf' | null
   readonly missing: readonly string[]

@@ -10,7 +10,6 @@ import {
   DEFAULT_BPF_ROOT,
   type FactOptions,
   type FlowOptions,
-  OptionError,
   PROTOCOLS,
   type ProbeOptions,
   parseMapSize,
@@ -23,6 +22,7 @@ import {
   type RunOptions,
   type SourceOption,
 } from './options.ts'
+import { Refusal } from './refusal.ts'
 
 /** What each command does. An error that is thrown is the caller's of `runProgram`. */
 export interface Commands {
@@ -62,7 +62,8 @@ Exit codes: 0 done, 1 it failed, 2 it cannot be done like this: an option, a pri
  * Reads the arguments (without the names of Node.js and script) and runs the command.
  *
  * @param version What `--version` prints.
- * @returns The exit code: 0, or 2 for arguments that make no sense, which are reported. What a command throws is thrown.
+ * @returns The exit code: 0; or 2 for what cannot be done like this, which is reported: arguments that make no sense, a
+ *   `Refusal` of the command. What else a command throws is thrown.
  */
 export async function runProgram(
   args: readonly string[],
@@ -79,7 +80,7 @@ export async function runProgram(
     return EXIT_OK
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_OK : EXIT_USAGE
-    if (!(error instanceof OptionError)) throw error
+    if (!(error instanceof Refusal)) throw error
     terminal.err(`sluice: ${error.message}\n`)
     return EXIT_USAGE
   }
@@ -113,13 +114,7 @@ function addRun(program: Command, commands: Commands): void {
     'run the daemon: keep the kernel as the Services say',
     'sluice run --source files:examples --node-name n1',
   )
-    .addOption(
-      option(
-        '--source <KIND:PLACE>',
-        'where the objects come from: files:DIR, a folder of YAML manifests',
-        parseSource,
-      ),
-    )
+    .addOption(sourceOption('where the objects come from'))
     .addOption(nodeNameOption())
     .addOption(bpfRootOption())
     .addOption(cgroupRootOption())
@@ -196,6 +191,7 @@ function addProbe(program: Command, commands: Commands): void {
     .addOption(nodeNameOption())
     .addOption(bpfRootOption())
     .addOption(cgroupRootOption())
+    .addOption(sourceOption("where the Node object is, for the node's InternalIP"))
     .addOption(outputOption())
     .addHelpText('after', '\nChanges nothing. Exit code 2 when `sluice run` would refuse to start.')
     .action((options: ProbeOptions) => commands.probe(options))
@@ -226,7 +222,7 @@ function subcommand(program: Command, name: string, summary: string, example: st
     .addHelpText('after', `\nExample:\n  ${example}`)
 }
 
-/** An option whose parser may throw an `OptionError`. */
+/** An option whose parser may throw a `Refusal`. */
 function option(
   flags: string,
   description: string,
@@ -238,11 +234,14 @@ function option(
     try {
       return parse(text, previous)
     } catch (error) {
-      if (error instanceof OptionError) throw new InvalidArgumentError(error.message)
+      if (error instanceof Refusal) throw new InvalidArgumentError(error.message)
       throw error
     }
   })
 }
+
+const sourceOption = (use: string) =>
+  option('--source <KIND:PLACE>', `${use}: files:DIR, a folder of YAML manifests`, parseSource)
 
 const bpfRootOption = () =>
   option('--bpf-root <DIR>', 'folder of the pins', parsePath).default(DEFAULT_BPF_ROOT).env('SLUICE_BPF_ROOT')
@@ -298,7 +297,7 @@ interface ReadRunOptions extends Omit<RunOptions, 'source' | 'mapSizes' | 'verbo
 function runOptions(read: ReadRunOptions): RunOptions {
   const { source, nodeName, bpfRoot, cgroupRoot, mapSize, v, loggingFormat } = read
   if (source === undefined) {
-    throw new OptionError('--source is missing: it takes files:DIR, a folder of YAML manifests.')
+    throw new Refusal('--source is missing: it takes files:DIR, a folder of YAML manifests.')
   }
   return { source, nodeName, bpfRoot, cgroupRoot, mapSizes: mapSize, verbosity: v, loggingFormat }
 }

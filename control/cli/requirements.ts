@@ -1,9 +1,10 @@
 /** What Sluice needs of a kernel, of its own process and of the node, and what of it is here. */
 
+import { existsSync, statfsSync } from 'node:fs'
+import { dirname } from 'node:path'
 import {
   effectiveCapabilities,
   kernelRelease,
-  type Mount,
   mountsOfType,
   netnsCookie,
   type ProbeAnswer,
@@ -91,8 +92,12 @@ function probeCookie(): ProbeAnswer {
   return { supported: 'no', since: '5.14', reason: 'the kernel has no such socket option' }
 }
 
-/** What the kernel has. */
+/** What the kernel has. Where bpf(2) cannot be used there is nothing else to find out. */
 export function probeKernel(): Finding[] {
+  const bpf = probeBpfSyscall()
+  if (bpf.supported !== 'yes') {
+    return [{ name: 'bpf(2)', here: 'no', needed: true, use: 'everything', detail: bpf.reason }]
+  }
   return FEATURES.map(({ name, use, probe, otherwise }) => findingOf(name, use, otherwise, probe()))
 }
 
@@ -131,34 +136,41 @@ const CAPABILITY_USES: Readonly<Record<(typeof CAPABILITIES)[number], string>> =
   PERFMON: 'programs that compare pointers',
 }
 
-/** Where the mount is that a path lies in; undefined when it lies in none of these. */
-export function mountOf(path: string, mounts: readonly Mount[]): Mount | undefined {
-  return mounts
-    .filter((mount) => path === mount.path || path.startsWith(mount.path === '/' ? '/' : `${mount.path}/`))
-    .toSorted((a, b) => b.path.length - a.path.length)[0]
+/** statfs(2)'s types of file systems, from <linux/magic.h>. */
+const FILE_SYSTEMS = { bpf: 0xcafe4a11, cgroup2: 0x63677270 } as const
+
+/** Whether a path, or the nearest folder above it that exists, is in a file system of this type. */
+export function isOn(type: keyof typeof FILE_SYSTEMS, path: string): boolean {
+  if (!existsSync(path)) return path !== '/' && isOn(type, dirname(path))
+  return statfsSync(path).type === FILE_SYSTEMS[type]
 }
 
-/** The mounts that the daemon works in. The root can mount what is missing, so that neither is a reason to refuse. */
+/** The root of the first cgroup v2 mount that shows all of the hierarchy; undefined when there is none. */
+export function cgroupMount(): string | undefined {
+  return mountsOfType('cgroup2').find(({ root }) => root === '/')?.path
+}
+
+/** The mounts that the daemon works in. It mounts what is missing, so that neither is a reason to refuse. */
 export function probeMounts(bpfRoot: string, cgroupRoot: string | undefined): Finding[] {
-  const bpffs = mountOf(bpfRoot, mountsOfType('bpf'))
-  const cgroups = mountsOfType('cgroup2')
-  const cgroup = cgroupRoot === undefined ? cgroups[0] : mountOf(cgroupRoot, cgroups)
+  const cgroup = cgroupRoot ?? cgroupMount()
+  const finding = (name: string, isHere: boolean, use: string, detail: string): Finding => {
+    return { name, here: isHere ? 'yes' : 'no', needed: false, use, detail }
+  }
+  const onBpf = isOn('bpf', bpfRoot)
+  const onCgroup = cgroup !== undefined && isOn('cgroup2', cgroup)
   return [
-    {
-      name: 'BPF file system',
-      here: bpffs === undefined ? 'no' : 'yes',
-      needed: false,
-      use: 'pins: what outlives the daemon',
-      detail: bpffs === undefined ? `none at ${bpfRoot}; the daemon mounts one` : `at ${bpffs.path}`,
-    },
-    {
-      name: 'cgroup v2',
-      here: cgroup === undefined ? 'no' : 'yes',
-      needed: false,
-      use: 'sockets of the node',
-      detail:
-        cgroup === undefined ? 'none is mounted; the daemon mounts one' : `at ${cgroupRoot ?? cgroup.path}`,
-    },
+    finding(
+      'BPF file system',
+      onBpf,
+      'pins: what outlives the daemon',
+      onBpf ? `has ${bpfRoot}` : `none has ${bpfRoot}; the daemon mounts one`,
+    ),
+    finding(
+      'cgroup v2',
+      onCgroup,
+      'sockets of the node',
+      onCgroup ? `at ${cgroup}` : 'none is mounted; the daemon mounts one',
+    ),
   ]
 }
 

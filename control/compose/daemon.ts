@@ -1,0 +1,200 @@
+/** `sluice run`: builds the parts, starts them in their order, and stops them. */
+
+import { kernelRelease } from 'libbpf-ts'
+import type { RunOptions } from '../cli/options.ts'
+import { type Clock, systemClock } from '../clock.ts'
+import { Attachments } from '../dataplane/bpf/attachments.ts'
+import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
+import { createNetfilter } from '../dataplane/bpf/netfilter.ts'
+import { Sweeper } from '../dataplane/bpf/sweeper.ts'
+import { createLog, type Logger } from '../log.ts'
+import { emptyModel, type Model, nodeFacts, updateDesired } from '../model/desired.ts'
+import { watchNode } from '../node/watch.ts'
+import { filesSource } from '../source/files/files.ts'
+import { Store } from '../source/store.ts'
+import { SyncLoop } from '../sync/loop.ts'
+import { checkKernel, checkPrivileges, prepareMounts } from './host.ts'
+import { lockNode } from './lock.ts'
+import { NodeFollower } from './node-follower.ts'
+import { repeat } from './repeat.ts'
+import { DEFAULT_SETTINGS } from './settings.ts'
+import { startDataplane } from './start-dataplane.ts'
+import { amountText, createSyncLog } from './sync-log.ts'
+
+const SWEEP_INTERVAL_MS = 1000
+const CHECK_INTERVAL_MS = 5000
+const NETFILTER_INTERVAL_MS = 30_000
+
+/**
+ * Runs until SIGTERM or SIGINT. Then everything stays in the kernel, and traffic flows on.
+ *
+ * @param version What the log says is starting.
+ * @throws Refusal for what must change before it can run; other errors where the kernel refuses.
+ */
+export async function runDaemon(options: RunOptions, version: string): Promise<void> {
+  const { loggingFormat: format, verbosity } = options
+  const log = createLog({ format, verbosity, write: (line) => process.stderr.write(line) })
+  const abort = new AbortController()
+  stopOnSignals(abort, log)
+  checkPrivileges()
+  checkKernel()
+  await using _lock = await lockNode()
+  logStart(options, version, log)
+  const cgroupRoot = await prepareMounts(options, log)
+  const dataplane = await startDataplane(options, DEFAULT_SETTINGS, log)
+  try {
+    await serve({ options, cgroupRoot, dataplane, log, clock: systemClock, signal: abort.signal })
+  } finally {
+    abort.abort()
+    await dataplane.stop('leave')
+  }
+  log.info('stopped: what is in the kernel stays there, and traffic flows on')
+}
+
+/** The first signal stops in order; a second one finds nobody listening and ends the process at once. */
+function stopOnSignals(abort: AbortController, log: Logger): void {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.once(signal, () => {
+      log.info('stopping', { signal })
+      abort.abort()
+    })
+  }
+}
+
+function logStart(options: RunOptions, version: string, log: Logger): void {
+  const { source, nodeName, bpfRoot, cgroupRoot, mapSizes, verbosity } = options
+  log.info(`starting ${version}`, {
+    kernel: kernelRelease().release,
+    source: `${source.kind}:${source.folder}`,
+    nodeName,
+    bpfRoot,
+    ...(cgroupRoot === undefined ? {} : { cgroupRoot }),
+    ...(Object.keys(mapSizes).length === 0 ? {} : { mapSizes }),
+    verbosity,
+  })
+}
+
+interface Daemon {
+  readonly options: RunOptions
+  readonly cgroupRoot: string
+  readonly dataplane: BpfDataplane
+  readonly log: Logger
+  readonly clock: Clock
+  readonly signal: AbortSignal
+}
+
+/**
+ * What was adopted serves already, and an empty datapath lets everything pass, so the order is one of need: netfilter
+ * and sockets at once; the source before the devices, for the Node object has a say in their classes; and the services
+ * as soon as the source has told them all.
+ */
+async function serve(daemon: Daemon): Promise<void> {
+  const { options, cgroupRoot, dataplane, log, clock, signal } = daemon
+  const { marks, nodePorts } = DEFAULT_SETTINGS
+  const attachments = new Attachments({ object: dataplane, bpfRoot: options.bpfRoot, cgroupRoot, log })
+  const netfilter = createNetfilter({ marks, nodePorts, families: ['ipv4'], log })
+  const { store, loop, follower, firstSync } = buildPipeline(daemon, attachments)
+
+  const netfilterReady = netfilter.ensure()
+  attachSockets(attachments, log)
+  const source = filesSource(options.source.folder)
+  await source.start(store.attach(source.name), signal)
+  const looping = loop.run(signal)
+  const devicesReady = followNode(daemon, follower)
+  void Promise.all([firstSync, netfilterReady, devicesReady]).then(([amount]) => {
+    if (!signal.aborted) log.info(`ready: ${amount} in the kernel`, { seconds: process.uptime().toFixed(2) })
+  })
+
+  const sweeper = createSweeper(dataplane, clock)
+  const about = { clock, log, signal }
+  repeat(
+    { name: 'the sweep of expired flows', intervalMs: SWEEP_INTERVAL_MS, act: () => sweeper.sweep() },
+    about,
+  )
+  repeat(
+    { name: 'the repair of netfilter', intervalMs: NETFILTER_INTERVAL_MS, act: () => netfilter.ensure() },
+    about,
+  )
+  repeat(
+    {
+      name: 'the check of the attachments',
+      intervalMs: CHECK_INTERVAL_MS,
+      act: () => Promise.all([attachments.check(), follower.refresh()]),
+    },
+    about,
+  )
+  await looping
+}
+
+interface Pipeline {
+  readonly store: Store
+  readonly loop: SyncLoop<Model>
+  readonly follower: NodeFollower
+  /** Resolves with what the kernel holds after the first sync. */
+  readonly firstSync: Promise<string>
+}
+
+/** Objects → store → model → dataplane, with the node's addresses beside them. */
+function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
+  const { options, dataplane, log, clock } = daemon
+  const firstSync = Promise.withResolvers<string>()
+  let addresses: readonly string[] = []
+  const store = new Store(options.nodeName, {
+    changed: () => {
+      loop.request()
+      void follower.nodeObjectChanged()
+    },
+    note: (source, message) => log.debug(message, { source }),
+  })
+  const loop = new SyncLoop<Model>({
+    inputs: store,
+    model: { empty: emptyModel, update: updateDesired },
+    node: () => nodeFacts(options.nodeName, store.cluster.node, addresses),
+    dataplane,
+    observer: createSyncLog(log, (desired) => firstSync.resolve(amountText(desired))),
+    clock,
+  })
+  const follower = new NodeFollower({
+    internalIPs: () => store.cluster.node?.internalIPs ?? [],
+    setDevices: (devices) => attachments.setDevices(devices),
+    setNodeAddresses: (wanted) => dataplane.setNodeAddresses(wanted),
+    addressesChanged: (changed) => {
+      addresses = changed
+      loop.request()
+    },
+    log,
+  })
+  return { store, loop, follower, firstSync: firstSync.promise }
+}
+
+/** Resolves when the node's devices and addresses, as they are now, are in the kernel. Goes on to follow them. */
+async function followNode({ log, signal }: Daemon, follower: NodeFollower): Promise<void> {
+  let first: Promise<void> | undefined
+  await watchNode(
+    (node) => {
+      const done = follower.setSnapshot(node)
+      first ??= done
+    },
+    { signal, log },
+  )
+  await first
+}
+
+/** Processes of the node are one part of the traffic: without them the rest still works, and `check` tries again. */
+function attachSockets(attachments: Attachments, log: Logger): void {
+  try {
+    attachments.attachSockets()
+  } catch (error) {
+    log.warn('cannot attach the socket programs: processes of this node are not served', { err: error })
+  }
+}
+
+function createSweeper(dataplane: BpfDataplane, { nowMs }: Clock): Sweeper {
+  const flows = dataplane.map('flows4')
+  return new Sweeper({
+    program: dataplane.program('sweep'),
+    state: dataplane.map('state4').memory(),
+    capacity: flows.maxEntries,
+    clock: nowMs,
+  })
+}

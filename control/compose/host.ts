@@ -1,0 +1,82 @@
+/** What must be so on the node before the daemon can work: privileges, kernel, the two mounts. */
+
+import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { RunOptions } from '../cli/options.ts'
+import { Refusal } from '../cli/refusal.ts'
+import { cgroupMount, isOn, kernelText, missing, probeKernel, probePrivileges } from '../cli/requirements.ts'
+import { describeFailure, type RunCommand, runCommand } from '../dataplane/bpf/command.ts'
+import type { Logger } from '../log.ts'
+
+const BPF_MOUNT = '/sys/fs/bpf'
+/** Of our own, where the node has none. */
+const CGROUP_MOUNT = '/run/sluice/cgroup2'
+
+/** Throws a `Refusal` that names every capability this process lacks. */
+export function checkPrivileges(): void {
+  const lacking = missing(probePrivileges())
+  if (lacking.length === 0) return
+  const names = lacking.map((text) => text.split(' ')[0]).join(', ')
+  throw new Refusal(`this needs ${names}: run it as root, or give the process these capabilities`)
+}
+
+/** Throws a `Refusal` that names everything the kernel lacks. */
+export function checkKernel(): void {
+  const lacking = missing(probeKernel())
+  if (lacking.length === 0) return
+  throw new Refusal(
+    `kernel ${kernelText()} cannot run this: no ${lacking.join('; no ')}. \`sluice probe\` shows all that is needed`,
+  )
+}
+
+/** Mounts what is missing. Returns the cgroup whose processes are to be served at their sockets. */
+export async function prepareMounts(
+  { bpfRoot, cgroupRoot }: Pick<RunOptions, 'bpfRoot' | 'cgroupRoot'>,
+  log: Pick<Logger, 'info'>,
+  run: RunCommand = runCommand,
+): Promise<string> {
+  if (!isOn('bpf', bpfRoot)) {
+    if (!bpfRoot.startsWith(`${BPF_MOUNT}/`)) {
+      throw new Refusal(
+        `--bpf-root ${bpfRoot} is not in a BPF file system: give a folder below ${BPF_MOUNT}, or mount one there ` +
+          `(mount -t bpf bpf ${bpfRoot})`,
+      )
+    }
+    await mount('bpf', BPF_MOUNT, run)
+    log.info(`mounted a BPF file system at ${BPF_MOUNT}`)
+  }
+  if (cgroupRoot !== undefined) {
+    if (existsSync(cgroupRoot) && isOn('cgroup2', cgroupRoot)) return cgroupRoot
+    throw new Refusal(
+      `--cgroup-root ${cgroupRoot} is no folder of a cgroup v2 mount: findmnt -t cgroup2 shows them`,
+    )
+  }
+  const found = cgroupMount()
+  if (found !== undefined) return found
+  mkdirSync(CGROUP_MOUNT, { recursive: true })
+  await mount('cgroup2', CGROUP_MOUNT, run)
+  log.info(`mounted the cgroup v2 hierarchy at ${CGROUP_MOUNT}`)
+  return CGROUP_MOUNT
+}
+
+async function mount(type: string, path: string, run: RunCommand): Promise<void> {
+  const argv = ['mount', '-t', type, type, path]
+  const result = await run(argv)
+  if (result.code === 0) return
+  throw new Refusal(
+    `no ${type} file system is mounted, and mounting one failed: ${describeFailure(argv, result)}`,
+  )
+}
+
+/** Takes away the cgroup mount that `prepareMounts` made, if it did, and names it. */
+export async function removeMounts(run: RunCommand = runCommand): Promise<string[]> {
+  if (!existsSync(CGROUP_MOUNT)) return []
+  if (isOn('cgroup2', CGROUP_MOUNT)) {
+    const argv = ['umount', CGROUP_MOUNT]
+    const result = await run(argv)
+    if (result.code !== 0) throw new Error(describeFailure(argv, result))
+  }
+  rmdirSync(CGROUP_MOUNT)
+  rmdirSync(join(CGROUP_MOUNT, '..'))
+  return [`cgroup v2 mount ${CGROUP_MOUNT}`]
+}

@@ -1,0 +1,90 @@
+/** Keeps attachments and node addresses as the node's network is. */
+
+import type { AttachableDevice } from '../dataplane/bpf/attachments.ts'
+import type { SyncReport } from '../dataplane/dataplane.ts'
+import type { NodeAddress } from '../layout/node-addresses.ts'
+import type { Logger } from '../log.ts'
+import { classifyDevices, NO_PATTERNS } from '../node/classify.ts'
+import { type NodeSnapshot, nodeAddresses } from '../node/state.ts'
+
+export interface NodeFollowerOptions {
+  /** Of the Node object; empty while the source has none. */
+  readonly internalIPs: () => readonly string[]
+  readonly setDevices: (devices: readonly AttachableDevice[]) => Promise<void>
+  readonly setNodeAddresses: (addresses: readonly NodeAddress[]) => Promise<SyncReport>
+  /** The node's own addresses are others now. */
+  readonly addressesChanged: (addresses: readonly string[]) => void
+  readonly log: Pick<Logger, 'info' | 'warn' | 'debug'>
+}
+
+export class NodeFollower {
+  readonly #options: NodeFollowerOptions
+  #snapshot: NodeSnapshot | undefined
+  #internalIPs: readonly string[] = []
+  #addresses = ''
+  /** Classes by device, to tell of those that changed. */
+  #classes = new Map<string, string>()
+
+  constructor(options: NodeFollowerOptions) {
+    this.#options = options
+  }
+
+  /** The node's network is another. Resolves when the kernel has it; what fails is logged. */
+  async setSnapshot(snapshot: NodeSnapshot): Promise<void> {
+    this.#snapshot = snapshot
+    await Promise.all([this.#setAddresses(snapshot), this.#setDevices(snapshot)])
+  }
+
+  /** Does what failed before once more; nothing otherwise. */
+  async refresh(): Promise<void> {
+    if (this.#snapshot !== undefined) await this.setSnapshot(this.#snapshot)
+  }
+
+  /** The Node object may be another: its InternalIP says which device is external. */
+  async nodeObjectChanged(): Promise<void> {
+    const isSame = this.#options.internalIPs().join() === this.#internalIPs.join()
+    if (!isSame && this.#snapshot !== undefined) await this.#setDevices(this.#snapshot)
+  }
+
+  async #setAddresses(snapshot: NodeSnapshot): Promise<void> {
+    const addresses = nodeAddresses(snapshot)
+    const text = addresses.map(({ address }) => address).join()
+    if (text === this.#addresses) return
+    this.#addresses = text
+    this.#options.addressesChanged(addresses.map(({ address }) => address))
+    try {
+      const { failed } = await this.#options.setNodeAddresses(
+        addresses.map(({ address, loopback }) => ({ address, loopback, nodePort: true })),
+      )
+      for (const message of failed) this.#options.log.warn(`node address: ${message}`)
+      this.#options.log.debug('node addresses', { addresses: text })
+      // The kernel refused some: to be tried again.
+      if (failed.length > 0) this.#addresses = ''
+    } catch (error) {
+      this.#addresses = ''
+      this.#options.log.warn('cannot write the node addresses', { err: error })
+    }
+  }
+
+  async #setDevices(snapshot: NodeSnapshot): Promise<void> {
+    this.#internalIPs = this.#options.internalIPs()
+    const devices = classifyDevices(snapshot, this.#internalIPs, NO_PATTERNS)
+    const classes = new Map(devices.map((device) => [device.name, device.class]))
+    for (const { name, class: deviceClass, why } of devices) {
+      const before = this.#classes.get(name)
+      if (before === deviceClass) continue
+      // Pods come and go all day.
+      const isRare = deviceClass === 'external' || deviceClass === 'tunnel'
+      this.#options.log[isRare ? 'info' : 'debug'](`device ${name} is ${deviceClass}: ${why}`)
+    }
+    for (const name of this.#classes.keys()) {
+      if (!classes.has(name)) this.#options.log.debug(`device ${name} is gone`)
+    }
+    this.#classes = classes
+    try {
+      await this.#options.setDevices(devices)
+    } catch (error) {
+      this.#options.log.warn('cannot attach to the devices', { err: error })
+    }
+  }
+}

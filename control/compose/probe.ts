@@ -1,0 +1,147 @@
+/** `sluice probe`: looks at the kernel and the node, and changes nothing. */
+
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { BpfError, type Direction, loadObject, openPinnedLink, queryTcx, readSpec } from 'libbpf-ts'
+import type { ProbeOptions } from '../cli/options.ts'
+import type { HookedProgram, ProbedDevice, ProbeReport } from '../cli/probe.ts'
+import {
+  type Finding,
+  kernelText,
+  missing,
+  probeKernel,
+  probeMounts,
+  probePrivileges,
+} from '../cli/requirements.ts'
+import { type RunCommand, runCommand } from '../dataplane/bpf/command.ts'
+import { linksFolder } from '../dataplane/bpf/pinned-links.ts'
+import { type ClassifiedDevice, classifyDevices, NO_PATTERNS } from '../node/classify.ts'
+import type { NodeSnapshot } from '../node/state.ts'
+import { watchNode } from '../node/watch.ts'
+import { filesSource } from '../source/files/files.ts'
+import { Store } from '../source/store.ts'
+import { DATAPATH_OBJECT } from './objects.ts'
+
+/** Everything that `sluice run` would look at on this node. */
+export async function probeNode(options: ProbeOptions): Promise<ProbeReport> {
+  const { bpfRoot, cgroupRoot, nodeName } = options
+  const basics = [...probePrivileges(), ...probeKernel()]
+  const findings = [
+    ...basics,
+    ...(missing(basics).length === 0 ? [probePrograms()] : []),
+    ...probeMounts(bpfRoot, cgroupRoot),
+    ...(await probeTools(runCommand)),
+  ]
+  const internalIPs = await internalIPsOf(options)
+  const devices = classifyDevices(await currentNode(), internalIPs ?? [], NO_PATTERNS)
+  const own = ownPrograms(bpfRoot)
+  return {
+    kernel: kernelText(),
+    node: nodeName,
+    findings,
+    devices: devices.map((device) => probeDevice(device, own)),
+    notes: notesOf(nodeName, internalIPs),
+  }
+}
+
+function notesOf(nodeName: string, internalIPs: readonly string[] | undefined): string[] {
+  if (internalIPs === undefined) {
+    return [
+      "Without --source the Node object's InternalIP is not known: devices are judged by their routes alone.",
+    ]
+  }
+  return internalIPs.length > 0 ? [] : [`The source has no Node ${nodeName} with an InternalIP.`]
+}
+
+/** The proof: the programs themselves, over maps as small as possible. */
+function probePrograms(): Finding {
+  const finding = { name: "Sluice's programs", needed: true, use: 'everything' } as const
+  try {
+    const spec = readSpec(DATAPATH_OBJECT)
+    for (const [name, map] of spec.maps) {
+      if (!name.startsWith('.') && map.type !== 'prog_array') map.maxEntries = 1
+    }
+    loadObject(spec).close()
+    return { ...finding, here: 'yes', detail: 'the verifier takes them' }
+  } catch (error) {
+    return { ...finding, here: 'no', detail: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+const TOOLS = [
+  { name: 'nft', use: 'external clients of backends on other nodes' },
+  { name: 'iptables', use: 'pass a FORWARD chain that drops' },
+] as const
+
+async function probeTools(run: RunCommand): Promise<Finding[]> {
+  return Promise.all(
+    TOOLS.map(async ({ name, use }): Promise<Finding> => {
+      const { code, stdout } = await run([name, '--version'])
+      const here = code === 0 ? 'yes' : 'no'
+      return { name, here, needed: false, use, detail: code === 0 ? stdout.trim() : 'not on the path' }
+    }),
+  )
+}
+
+/** Of the Node object in the source; undefined without a source. */
+async function internalIPsOf({ source, nodeName }: ProbeOptions): Promise<readonly string[] | undefined> {
+  if (source === undefined) return undefined
+  const abort = new AbortController()
+  const store = new Store(nodeName, { changed: () => undefined, note: () => undefined })
+  const files = filesSource(source.folder)
+  try {
+    await files.start(store.attach(files.name), abort.signal)
+    return store.cluster.node?.internalIPs ?? []
+  } finally {
+    abort.abort()
+  }
+}
+
+async function currentNode(): Promise<NodeSnapshot> {
+  const abort = new AbortController()
+  let current: NodeSnapshot = { devices: new Map(), addresses: [], gateways: new Map() }
+  try {
+    await watchNode(
+      (node) => {
+        current = node
+      },
+      { signal: abort.signal, log: { warn: () => undefined } },
+    )
+    return current
+  } finally {
+    abort.abort()
+  }
+}
+
+/** The ids of the programs that our pinned links have on their hooks. */
+function ownPrograms(bpfRoot: string): ReadonlySet<number> {
+  const folder = linksFolder(bpfRoot)
+  if (!existsSync(folder)) return new Set()
+  const ids = readdirSync(folder).map((name) => {
+    using link = openPinnedLink(join(folder, name))
+    return link.info().programId
+  })
+  return new Set(ids)
+}
+
+function probeDevice(device: ClassifiedDevice, own: ReadonlySet<number>): ProbedDevice {
+  const { ifindex, name, why } = device
+  return {
+    ifindex,
+    name,
+    class: device.class,
+    why,
+    ingress: hooked(ifindex, 'ingress', own),
+    egress: hooked(ifindex, 'egress', own),
+  }
+}
+
+/** None where the kernel does not tell: what is missing then is among the findings. */
+function hooked(ifindex: number, direction: Direction, own: ReadonlySet<number>): HookedProgram[] {
+  try {
+    return queryTcx(ifindex, direction).programIds.map((id) => ({ id, ours: own.has(id) }))
+  } catch (error) {
+    if (error instanceof BpfError) return []
+    throw error
+  }
+}

@@ -1,0 +1,61 @@
+/** The eBPF dataplane, started; what can be mended by whoever starts it becomes a refusal that says how. */
+
+import { IncompatibleMapError, netnsCookie, probeHelper } from 'libbpf-ts'
+import type { RunOptions } from '../cli/options.ts'
+import { Refusal } from '../cli/refusal.ts'
+import { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
+import { MapSizeError } from '../dataplane/bpf/objects.ts'
+import type { Logger } from '../log.ts'
+import { DATAPATH_OBJECT } from './objects.ts'
+import type { PacketSettings } from './settings.ts'
+
+/** Loads the programs and adopts what an earlier daemon left. Throws a Refusal, or what the kernel says. */
+export async function startDataplane(
+  options: Pick<RunOptions, 'bpfRoot' | 'mapSizes'>,
+  settings: PacketSettings,
+  log: Pick<Logger, 'info'>,
+): Promise<BpfDataplane> {
+  const { bpfRoot, mapSizes } = options
+  const dataplane = new BpfDataplane({
+    objectPath: DATAPATH_OBJECT,
+    bpfRoot,
+    mapSizes,
+    constants: constants(settings),
+  })
+  try {
+    const { adopted, services, backends } = await dataplane.start()
+    log.info(adopted ? 'adopted what an earlier daemon left' : 'nothing to adopt: the maps are new', {
+      services,
+      backends,
+    })
+    return dataplane
+  } catch (error) {
+    throw refusalOf(error) ?? error
+  }
+}
+
+/** Values of the object's constants, by their C names; the others keep the object's own. */
+function constants({ marks, nodePorts }: PacketSettings): Record<string, number | bigint> {
+  return {
+    host_netns_cookie: netnsCookie() ?? 0n,
+    mark_masquerade: marks.masquerade,
+    mark_accept: marks.accept,
+    mark_redirect: marks.redirect,
+    node_port_first: nodePorts.first,
+    node_port_last: nodePorts.last,
+    have_set_retval: probeHelper('cgroup_sock_addr', 'set_retval').supported === 'yes' ? 1 : 0,
+  }
+}
+
+function refusalOf(error: unknown): Refusal | undefined {
+  if (error instanceof MapSizeError) return new Refusal(`--map-size: ${error.message}`, { cause: error })
+  if (!(error instanceof IncompatibleMapError)) return undefined
+  const differences = error.differences
+    .map(({ field, pinned, wanted }) => `${field} is ${pinned}, wanted ${wanted}`)
+    .join('; ')
+  return new Refusal(
+    `the map pinned at ${error.path} is of another make: ${differences}. Start with the --map-size it was made with, ` +
+      'or remove everything with `sluice cleanup`, which ends the connections that are being translated',
+    { cause: error },
+  )
+}
