@@ -387,7 +387,7 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 	bool found;
 	int verdict;
 
-	if (!packet || !frontend || !step)
+	if (!packet || !frontend || !step || !accepting_device(skb))
 		return VERDICT_NEXT;
 	found = find_frontend(frontend, packet->tuple.destination, packet->tuple.destination_port,
 			      packet->protocol, false);
@@ -402,8 +402,6 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 		return frontend->kind == FRONTEND_KIND_NODE_PORT && is_answer(packet) ? VERDICT_NEXT : VERDICT_OPEN;
 	if (!is_cluster_ip(packet->tuple.destination))
 		return may_be_backend(&packet->tuple.destination) ? VERDICT_DIRECT : VERDICT_NEXT;
-	if (!accepting_device(skb))
-		return VERDICT_NEXT;
 	count_drop(DROP_REASON_UNDEFINED_PORT);
 	return VERDICT_REJECT;
 }

@@ -20,7 +20,9 @@ import { filterBit } from '../../control/layout/filter.ts'
 import * as layout from '../../control/layout/generated.ts'
 import { addressBytes } from '../../control/model/address.ts'
 
-export const DATAPATH_OBJECT = join(import.meta.dirname, '../../build/datapath4.bpf.o')
+/** The build's object, or, to put the same tests to another compiler's, the one that SLUICE_DATAPATH_OBJECT names. */
+export const DATAPATH_OBJECT =
+  process.env['SLUICE_DATAPATH_OBJECT'] ?? join(import.meta.dirname, '../../build/datapath4.bpf.o')
 
 /** Entries of the maps that are large by default; LRU hashes need some room for each CPU. */
 const SMALL = 4096

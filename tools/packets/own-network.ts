@@ -32,6 +32,7 @@ export interface NodeDevice {
   readonly mac: string
   readonly class: 'external' | 'pod'
   readonly bridge?: number
+  readonly isBridge?: boolean
 }
 
 const BRIDGE_MAC = '02:00:00:00:01:01'
@@ -40,7 +41,13 @@ const BRIDGE_INDEX = 20
 /** 192.168.0.10/24, with the way to everywhere else through 192.168.0.1 and to the other node's pods 10.244.2.0/24. */
 export const UPLINK: NodeDevice = { name: 'eth0', ifindex: 10, mac: '02:00:00:00:00:10', class: 'external' }
 /** 10.244.1.1/25, the gateway of the pods on it. */
-export const BRIDGE: NodeDevice = { name: 'cni0', ifindex: BRIDGE_INDEX, mac: BRIDGE_MAC, class: 'pod' }
+export const BRIDGE: NodeDevice = {
+  name: 'cni0',
+  ifindex: BRIDGE_INDEX,
+  mac: BRIDGE_MAC,
+  class: 'pod',
+  isBridge: true,
+}
 /** The pod 10.244.1.2. */
 export const PORT1: NodeDevice = {
   name: 'port1',

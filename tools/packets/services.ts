@@ -15,6 +15,7 @@ export interface DeviceFields {
   /** The ifindex of the bridge that it is a port of. */
   readonly bridge?: number
   readonly isolated?: boolean
+  readonly isBridge?: boolean
 }
 
 export interface BackendFields {
@@ -64,7 +65,8 @@ export class ServiceWriter {
   addDevice(fields: DeviceFields): void {
     const flags =
       (fields.bridge === undefined ? 0 : layout.deviceFlag.BRIDGE_PORT) |
-      (fields.isolated ? layout.deviceFlag.ISOLATED : 0)
+      (fields.isolated ? layout.deviceFlag.ISOLATED : 0) |
+      (fields.isBridge ? layout.deviceFlag.BRIDGE : 0)
     const classes = {
       external: layout.deviceClass.EXTERNAL,
       pod: layout.deviceClass.POD,
