@@ -76,7 +76,8 @@ class TcpClient implements Client {
 
   close(options: { readonly reset?: boolean } = {}): void {
     if (options.reset === true) this.#socket?.resetAndDestroy()
-    else this.#socket?.destroySoon()
+    // At once: a connection that was never answered must not go on sending its SYN.
+    else this.#socket?.destroy()
   }
 
   #connect(): Socket {

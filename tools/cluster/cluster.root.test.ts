@@ -5,7 +5,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { Cluster } from './index.ts'
-import { CLIENT, createCluster, POD_NAMES, PODS, tally } from './index.ts'
+import { CLIENT, createCluster, POD_NAMES, PODS, tally, until } from './index.ts'
 
 const prefix = `slt${process.pid}`
 
@@ -115,6 +115,19 @@ describe('the little cluster', () => {
   test('curl is answered as well', async () => {
     const { stdout } = await cluster.node('n2').exec(['curl', '-sS', `http://${PODS.p5.ipv4}:8080/`])
     assert.match(stdout, /^p5 at 10\.244\.2\.15:8080 was asked by 10\.244\.2\.1:\d+$/m)
+  })
+
+  test('a pod loses its device and gets another one, on the bridge and on a link of its own', async () => {
+    for (const name of ['p2', 'p4'] as const) {
+      const to = `${PODS[name].ipv4}:8080`
+      const ask = () => cluster.pod('p1').ask({ to, timeoutMs: 2000 })
+      await cluster.unplug(name)
+      const unreached = await cluster.pod('p1').ask({ to, timeoutMs: 50 })
+      assert.equal(unreached.ok, false)
+      await cluster.plug(name)
+      assert.ok(await until(async () => (await ask()).ok, 10_000))
+    }
+    await assert.rejects(cluster.plug('p2'), /p2 could not be plugged in: .*File exists/s)
   })
 
   test('an operation that cannot be tried is an error, not an answer', async () => {

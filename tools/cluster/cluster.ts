@@ -17,7 +17,7 @@ import { Member, NodeMember } from './member.ts'
 import { bpffsMount, cgroup2Mount } from './mounts.ts'
 import type { Traces } from './remove.ts'
 import { removeTraces, staleTraces } from './remove.ts'
-import { buildScript, memberId, namespaces } from './script.ts'
+import { buildScript, memberId, namespaces, plugScript, unplugScript } from './script.ts'
 import type { MemberName, NodeName, NodeSettings, PodName } from './topology.ts'
 import {
   CLIENT,
@@ -119,13 +119,10 @@ export class Cluster implements AsyncDisposable {
     for (const signal of SIGNALS) process.on(signal, this.#onSignal)
   }
 
-  node(name: NodeName): NodeMember {
-    return found(this.#nodes, name)
-  }
+  // Bound, so that a check may write ({ pod }) => pod('p1').
+  readonly node = (name: NodeName): NodeMember => found(this.#nodes, name)
 
-  pod(name: PodName): Member {
-    return found(this.#pods, name)
-  }
+  readonly pod = (name: PodName): Member => found(this.#pods, name)
 
   member(name: MemberName): Member {
     if (name === 'client') return this.client
@@ -140,15 +137,17 @@ export class Cluster implements AsyncDisposable {
   async build(settings: NodeSettings): Promise<void> {
     for (const member of this.members) mkdirSync(member.cgroup, { recursive: true })
     for (const pin of this.#traces.pins) mkdirSync(pin)
-    const child = spawn('sh', [], { stdio: ['pipe', 'inherit', 'pipe'] })
-    const stderr: Buffer[] = []
-    child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk))
-    child.stdin.on('error', () => undefined)
-    child.stdin.end(buildScript(this.prefix, settings))
-    const [code] = await once(child, 'close')
-    if (code !== 0) {
-      throw new Error(`the cluster could not be built: ${Buffer.concat(stderr).toString().trim()}`)
-    }
+    await runScript('the cluster could not be built', buildScript(this.prefix, settings))
+  }
+
+  /** Gives a pod that was unplugged a new device, as when it starts. */
+  async plug(name: PodName): Promise<void> {
+    await runScript(`${name} could not be plugged in`, plugScript(this.prefix, PODS[name]))
+  }
+
+  /** Takes a pod's device away, as when it ends. Its agent stays. */
+  async unplug(name: PodName): Promise<void> {
+    await runScript(`${name} could not be unplugged`, unplugScript(this.prefix, PODS[name]))
   }
 
   /** Part of `createCluster`. */
@@ -190,6 +189,16 @@ export class Cluster implements AsyncDisposable {
     process.off('exit', this.#onExit)
     for (const signal of SIGNALS) process.off(signal, this.#onSignal)
   }
+}
+
+async function runScript(failure: string, script: string): Promise<void> {
+  const child = spawn('sh', [], { stdio: ['pipe', 'inherit', 'pipe'] })
+  const stderr: Buffer[] = []
+  child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk))
+  child.stdin.on('error', () => undefined)
+  child.stdin.end(script)
+  const [code] = await once(child, 'close')
+  if (code !== 0) throw new Error(`${failure}: ${Buffer.concat(stderr).toString().trim()}`)
 }
 
 function withPipes(child: ReturnType<Member['spawn']>): ChildProcessByStdio<Writable, Readable, null> {

@@ -51,6 +51,26 @@ export function buildScript(prefix: string, settings: NodeSettings): string {
   return `${parts.filter((part) => part !== '').join('\n')}\n`
 }
 
+/** Gives a pod, which has none, its device, as its CNI would when the pod starts. The device has a new index each time. */
+export function plugScript(prefix: string, pod: PodPlan): string {
+  const id = (member: string): string => memberId(prefix, member)
+  const parts = [
+    'set -e',
+    batch(undefined, [veth(id, pod.node, hostDevice(pod), pod.name)]),
+    ...(pod.attachment === 'point-to-point' ? [sysctl(id(pod.node), proxyArp(pod))] : []),
+    // Others on the bridge may still know the address by the MAC of the device before.
+    sysctl(id(pod.name), { 'net.ipv4.conf.eth0.arp_notify': 1 }),
+    batch(id(pod.node), hostLines(pod)),
+    batch(id(pod.name), podLines(pod)),
+  ]
+  return `${parts.join('\n')}\n`
+}
+
+/** Takes a pod's device away, as when the pod ends. */
+export function unplugScript(prefix: string, pod: PodPlan): string {
+  return `ip -n ${memberId(prefix, pod.node)} link delete ${hostDevice(pod)}\n`
+}
+
 /** The name of a pod's device on its node, in the manner of the CNI that would make it. */
 export function hostDevice(pod: PodPlan): string {
   return pod.attachment === 'bridge' ? `veth${pod.name}` : `cali${pod.name}`
@@ -60,13 +80,15 @@ function podsOf(node: NodeName): PodPlan[] {
   return POD_NAMES.map((name) => PODS[name]).filter((pod) => pod.node === node)
 }
 
+/** A pair of devices: one of this name at the owner, the other `eth0` at the member. */
+function veth(id: (member: string) => string, owner: string, device: string, member: string): string {
+  return `link add ${device} netns ${id(owner)} type veth peer name eth0 netns ${id(member)}`
+}
+
 function veths(id: (member: string) => string): string[] {
-  const pair = (owner: string, device: string, peerOwner: string, peer: string): string =>
-    `link add ${device} netns ${id(owner)} type veth peer name ${peer} netns ${id(peerOwner)}`
   return [
-    pair('client', 'eth0', 'router', 'to-client'),
-    ...NODE_NAMES.map((node) => pair(node, 'eth0', 'router', `to-${node}`)),
-    ...POD_NAMES.map((pod) => pair(pod, 'eth0', PODS[pod].node, hostDevice(PODS[pod]))),
+    ...['client', ...NODE_NAMES].map((member) => veth(id, 'router', `to-${member}`, member)),
+    ...POD_NAMES.map((name) => veth(id, PODS[name].node, hostDevice(PODS[name]), name)),
   ]
 }
 
@@ -83,24 +105,30 @@ function routerLines(): string[] {
   ]
 }
 
+/** Given one of its own, or a bridge takes the lowest of its ports', and changes it as pods come and go. */
+const BRIDGE_MAC = '02:00:00:00:00:01'
+
 function nodeLines(node: NodePlan): string[] {
   const others = NODE_NAMES.filter((name) => name !== node.name).map((name) => NODES[name])
-  const pods = podsOf(node.name)
   return [
     'link set lo up',
     `address add ${node.ipv4}/24 dev eth0`,
     'link set eth0 up',
     `route add default via ${node.gateway}`,
     ...others.map((other) => `route add ${other.podCidr} via ${node.gateway}`),
-    'link add cni0 type bridge',
+    `link add cni0 address ${BRIDGE_MAC} type bridge`,
     `address add ${node.bridge} dev cni0`,
     'link set cni0 up',
-    ...pods.flatMap((pod) =>
-      pod.attachment === 'bridge'
-        ? [`link set ${hostDevice(pod)} master cni0 up`]
-        : [`link set ${hostDevice(pod)} up`, `route add ${pod.ipv4} dev ${hostDevice(pod)} scope link`],
-    ),
+    ...podsOf(node.name).flatMap(hostLines),
   ]
+}
+
+/** The host's side of a pod's device. */
+function hostLines(pod: PodPlan): string[] {
+  const device = hostDevice(pod)
+  return pod.attachment === 'bridge'
+    ? [`link set ${device} master cni0 up`]
+    : [`link set ${device} up`, `route add ${pod.ipv4} dev ${device} scope link`]
 }
 
 /** The gateway of a point-to-point pod is an address nobody has: the node answers ARP for it by proxy. */
@@ -131,8 +159,12 @@ function nodeSysctls(name: NodeName, settings: NodeSettings): Record<string, num
     'net.ipv4.ip_forward': 1,
     'net.ipv4.conf.all.rp_filter': settings.rpFilter,
     'net.ipv4.conf.default.rp_filter': settings.rpFilter,
-    ...Object.fromEntries(proxied.map((pod) => [`net.ipv4.conf.${hostDevice(pod)}.proxy_arp`, 1])),
+    ...Object.assign({}, ...proxied.map(proxyArp)),
   }
+}
+
+function proxyArp(pod: PodPlan): Record<string, number> {
+  return { [`net.ipv4.conf.${hostDevice(pod)}.proxy_arp`]: 1 }
 }
 
 /** Many kernels have br_netfilter as a module: its sysctl exists once it is loaded, and off is what absence means. */
@@ -148,7 +180,7 @@ function iptables(namespace: string, settings: NodeSettings): string {
     ...(settings.dropInvalid
       ? ['INPUT', 'FORWARD'].map((chain) => `-A ${chain} -m conntrack --ctstate INVALID -j DROP`)
       : []),
-    ...(settings.forwardPolicyDrop ? [`-A FORWARD -s ${CLUSTER_CIDR} -d ${CLUSTER_CIDR} -j ACCEPT`] : []),
+    ...(settings.forwardPolicyDrop ? forwardAccepts() : []),
   ]
   const lines: string[] = []
   if (filter.length > 0) {
@@ -163,6 +195,17 @@ function iptables(namespace: string, settings: NodeSettings): string {
     )
   }
   return lines.length === 0 ? '' : hereDocument(`${inside(namespace)} iptables-restore --noflush`, lines)
+}
+
+/** What Kubernetes asks of a CNI and no more: pods reach pods, and nodes and pods reach each other. */
+function forwardAccepts(): string[] {
+  const pairs = NODE_NAMES.flatMap((name) => [
+    [CLUSTER_CIDR, NODES[name].ipv4],
+    [NODES[name].ipv4, CLUSTER_CIDR],
+  ])
+  return [[CLUSTER_CIDR, CLUSTER_CIDR], ...pairs].map(
+    ([source, destination]) => `-A FORWARD -s ${source} -d ${destination} -j ACCEPT`,
+  )
 }
 
 /** `ip netns exec` would mount a fresh /sys and hide the pins; nsenter keeps the mounts. */

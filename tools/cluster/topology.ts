@@ -80,7 +80,7 @@ export const POD_PORTS = { tcp: [8080, 9090], udp: [5353] } as const
 export interface NodeSettings {
   /** `net.ipv4.conf.all.rp_filter`. */
   readonly rpFilter: 0 | 1 | 2
-  /** iptables FORWARD has policy DROP, and one rule of the CNI's that accepts pod to pod. */
+  /** iptables FORWARD has policy DROP, and rules of the CNI's that accept pods and nodes among each other. */
   readonly forwardPolicyDrop: boolean
   /** iptables drops what conntrack calls INVALID, in FORWARD and INPUT. */
   readonly dropInvalid: boolean

@@ -2,11 +2,10 @@
 
 import { readFileSync } from 'node:fs'
 import type { ConnectionGroup, RunningLoad } from '../cluster/index.ts'
-import { backendsOf, NODES, PODS } from '../cluster/index.ts'
+import { backendsOf, NODES, PODS, until } from '../cluster/index.ts'
 import { withFirstEndpoint, withoutEndpoint } from './manifests.ts'
 import { SERVICES } from './show.ts'
 import type { Stage } from './stage.ts'
-import { until } from './stage.ts'
 import type { Verdict } from './verdicts.ts'
 import { alwaysTheSame, inTurn } from './verdicts.ts'
 
@@ -48,8 +47,8 @@ async function follows(stage: Stage, pod: 'p2' | 'p5', backends: readonly string
   const start = performance.now()
   let latest: Verdict = { good: false, shown: '' }
   await until(async () => {
-    const answers = await stage.cluster.pod(pod).request({ to: SERVICES.web, count: backends.length * 2 })
-    // A load on the same node takes its turns in between: the set is what counts.
+    // A load on the same node takes its turns in between, so one that is still there may be missed for a while.
+    const answers = await stage.cluster.pod(pod).request({ to: SERVICES.web, count: backends.length * 12 })
     const names = new Set(backendsOf(answers))
     latest = {
       good: names.size === backends.length && backends.every((name) => names.has(name)),

@@ -6,6 +6,7 @@
 
 import { styleText } from 'node:util'
 import type { Cluster } from '../cluster/index.ts'
+import { until } from '../cluster/index.ts'
 import { currentPrivilegeProblem } from '../setup/system.mjs'
 import { showCrash, showEdits } from './change.ts'
 import type { DemoOptions } from './options.ts'
@@ -14,7 +15,7 @@ import { play } from './play.ts'
 import { checkLine, heading, note, PICTURE } from './print.ts'
 import { ACTS, SERVICES } from './show.ts'
 import type { Stage } from './stage.ts'
-import { setStage, until } from './stage.ts'
+import { setStage } from './stage.ts'
 import type { Verdict } from './verdicts.ts'
 
 const READY_LIMIT_MS = 30_000

@@ -1,9 +1,4 @@
-/**
- * Edits to manifests as a person would make them in an editor: on the text, comments kept. Pure, but for
- * the one function that writes.
- */
-
-import { renameSync, writeFileSync } from 'node:fs'
+/** Edits to manifests as a person would make them in an editor: on the text, comments kept. Pure. */
 
 /** The manifest without the endpoint of this address. Throws when it has none. */
 export function withoutEndpoint(manifest: string, address: string): string {
@@ -40,14 +35,6 @@ endpoints:
     nodeName: ${node}
 `,
   )
-}
-
-/** Replaces a file in one step, as editors and kubelet do: a reader sees the old or the new one. */
-export function replaceFile(path: string, text: string): void {
-  // Not *.yaml: the folder is watched.
-  const temporary = `${path}.new`
-  writeFileSync(temporary, text)
-  renameSync(temporary, path)
 }
 
 function indentOf(line: string): number {

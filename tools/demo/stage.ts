@@ -3,16 +3,10 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Cluster, NodeSettings } from '../cluster/index.ts'
-import { createCluster } from '../cluster/index.ts'
-import { Daemon } from './daemon.ts'
-import { replaceFile } from './manifests.ts'
+import { createCluster, Daemon, replaceFile } from '../cluster/index.ts'
 
 const EXAMPLES = join(import.meta.dirname, '../../examples')
-
-/** Between two looks at whether something has come about. */
-const POLL_MS = 20
 
 export class Stage implements AsyncDisposable {
   readonly cluster: Cluster
@@ -53,14 +47,4 @@ export async function setStage(settings: Partial<NodeSettings>): Promise<Stage> 
     filter: (path) => !path.endsWith('.ts'),
   })
   return new Stage(await createCluster({ prefix: `sld${process.pid}`, ...settings }), folder)
-}
-
-/** Asks until the answer is yes. The limit is for failure only: false when it passes. */
-export async function until(condition: () => Promise<boolean>, limitMs: number): Promise<boolean> {
-  const limit = AbortSignal.timeout(limitMs)
-  while (!(await condition())) {
-    if (limit.aborted) return false
-    await delay(POLL_MS)
-  }
-  return true
 }

@@ -165,6 +165,23 @@ export function fragment(frame: Uint8Array, size: number): Uint8Array[] {
   return fragments
 }
 
+/** The frame that was cut into these, of one datagram and in their order, by what their headers say. */
+export function join(fragments: readonly Uint8Array[]): Uint8Array {
+  const [first] = fragments
+  if (first === undefined) throw new RangeError('there is no fragment to join')
+  const header = ((first[ETHERNET_HEADER] ?? 0) & 15) * 4
+  const start = ETHERNET_HEADER + header
+  const frame = Uint8Array.from([
+    ...first.subarray(0, start),
+    ...fragments.flatMap((part) => [...part.subarray(start)]),
+  ])
+  const ip = new DataView(frame.buffer, ETHERNET_HEADER, header)
+  ip.setUint16(2, frame.length - ETHERNET_HEADER)
+  ip.setUint16(6, 0)
+  writeIpChecksum(ip)
+  return frame
+}
+
 /** The same frame to, and if given from, another station. */
 export function readdressed(frame: Uint8Array, destination: string, source?: string): Uint8Array {
   const copy = frame.slice()

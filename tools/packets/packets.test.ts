@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { ETHERNET_HEADER, fragment, icmp, quote, readdressed, tcp, udp } from './build.ts'
+import { ETHERNET_HEADER, fragment, icmp, join, quote, readdressed, tcp, udp } from './build.ts'
 import { checksum, onesComplementSum } from './checksum.ts'
 import { describe, describeQuoted, isSound, readPacket } from './read.ts'
 
@@ -105,6 +105,7 @@ test('a datagram without a checksum is sound, and one whose sum is zero is sent 
 
 test('a datagram is cut into fragments that join to it again', () => {
   const frame = udp({ from: '10.0.0.1:1', to: '10.0.0.2:2', data: 'x'.repeat(50), ip: { id: 9 } })
+  assert.deepEqual(join(fragment(frame, 24)), frame)
   const parts = fragment(frame, 24).map(readPacket)
   assert.deepEqual(
     parts.map(({ ip }) => [ip.id, ip.fragmentOffset, ip.moreFragments]),

@@ -128,7 +128,14 @@ const isProgramSource = (path) =>
 export function bundleHash(root) {
   return contentHash(
     root,
-    ['control', 'loader/src', 'loader/package.json', 'package-lock.json', 'tools/setup/steps.mjs'],
+    [
+      'control',
+      'loader/src',
+      'loader/package.json',
+      'package.json',
+      'package-lock.json',
+      'tools/setup/steps.mjs',
+    ],
     isProgramSource,
   )
 }

@@ -4,11 +4,12 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { NodeMember } from '../cluster/index.ts'
+import type { NodeMember } from './member.ts'
 
-const PROGRAM = join(import.meta.dirname, '../setup/sluice.mjs')
+/** The command `sluice`, as it is in a clone. */
+export const SLUICE = join(import.meta.dirname, '../setup/sluice.mjs')
 
-/** Enough for a demo; the defaults are for a node of a large cluster and take memory accordingly. */
+/** Enough for a little cluster; the defaults are for a node of a large cluster and take memory accordingly. */
 const MAP_SIZES: Readonly<Record<string, number>> = {
   services: 1024,
   service_stats: 1024,
@@ -35,7 +36,7 @@ export class Daemon {
     const sizes = Object.entries(MAP_SIZES).flatMap(([name, entries]) => ['--map-size', `${name}=${entries}`])
     this.#argv = [
       process.execPath,
-      PROGRAM,
+      SLUICE,
       'run',
       ...['--source', `files:${source}`],
       ...['--node-name', node.name],
@@ -74,8 +75,19 @@ export class Daemon {
     await this.ended()
   }
 
+  /** Asks it to end, as a kubelet does first. Resolves when it has, with how. */
+  async stop(): Promise<string> {
+    this.#child?.kill('SIGTERM')
+    return await this.ended()
+  }
+
+  /** Everything it has said, in all its lives. */
+  said(): string {
+    return readFileSync(this.log, 'utf8')
+  }
+
   /** The end of its log. */
   lastWords(lines = 20): string {
-    return readFileSync(this.log, 'utf8').trimEnd().split('\n').slice(-lines).join('\n')
+    return this.said().trimEnd().split('\n').slice(-lines).join('\n')
   }
 }

@@ -1,0 +1,16 @@
+/** Waiting for something to come about, without knowing how long it takes. */
+
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** Between two looks. */
+const POLL_MS = 20
+
+/** Asks until the answer is yes. The limit is for failure only: false when it passes. */
+export async function until(condition: () => Promise<boolean>, limitMs: number): Promise<boolean> {
+  const limit = AbortSignal.timeout(limitMs)
+  while (!(await condition())) {
+    if (limit.aborted) return false
+    await delay(POLL_MS)
+  }
+  return true
+}
