@@ -1,7 +1,7 @@
 /** What the demo shows while something changes: a manifest is edited, a daemon is killed. */
 
 import { readFileSync } from 'node:fs'
-import type { ConnectionGroup, RunningLoad } from '../cluster/index.ts'
+import type { Answer, ConnectionGroup, RunningLoad } from '../cluster/index.ts'
 import { backendsOf, NODES, PODS, until } from '../cluster/index.ts'
 import { withFirstEndpoint, withoutEndpoint } from './manifests.ts'
 import { SERVICES } from './show.ts'
@@ -63,6 +63,7 @@ async function follows(stage: Stage, pod: 'p2' | 'p5', backends: readonly string
 export async function showEdits(stage: Stage, report: Report): Promise<void> {
   const { cluster } = stage
   const original = readFileSync(stage.manifest('web'), 'utf8')
+  const originalEmpty = readFileSync(stage.manifest('empty'), 'utf8')
   const loads = await background(stage, 'n2', 'p5')
   const group = await cluster.pod('p2').open({ to: SERVICES.web, count: 6, concurrency: 1 })
 
@@ -82,17 +83,20 @@ export async function showEdits(stage: Stage, report: Report): Promise<void> {
   stage.edit('empty', (text) =>
     withFirstEndpoint(text, { port: 'http', address: PODS.p2.ipv4, targetPort: 8080, node: 'n1' }),
   )
-  const filled = await until(
-    async () => (await cluster.pod('p1').ask({ to: SERVICES.empty, timeoutMs: 1000 })).ok,
-    LIMIT_MS,
-  )
-  const answers = await cluster.pod('p1').request({ to: SERVICES.empty, count: 3 })
-  report(
-    { ...alwaysTheSame(answers, ['p2']), ...(filled ? {} : { good: false }) },
-    'empty.yaml gets p2: it answers',
-  )
+  report(await becomes(stage, 'p2'), 'empty.yaml gets p2: it answers')
+  stage.edit('empty', () => originalEmpty)
+  report(await becomes(stage, 'ECONNREFUSED'), '… and loses it: it refuses again')
   report(await endLoads(loads), 'requests on the other node meanwhile')
   await group.close()
+}
+
+/** Waits until the service that was empty has this for its answer. */
+async function becomes(stage: Stage, outcome: string): Promise<Verdict> {
+  const ask = (): Promise<readonly Answer[]> =>
+    stage.cluster.pod('p1').request({ to: SERVICES.empty, count: 3, timeoutMs: 1000 })
+  await until(async () => backendsOf(await ask()).every((name) => name === outcome), LIMIT_MS)
+  const names = backendsOf(await ask())
+  return { good: names.every((name) => name === outcome), shown: names.join(' ') }
 }
 
 async function stillAlive(group: ConnectionGroup): Promise<Verdict> {

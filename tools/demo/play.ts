@@ -50,13 +50,16 @@ function commands(stage: Stage): string[] {
   const curl = (url: string): string => `curl -s http://${url}/`
   return [
     heading('It stays up. Try, as root and in another terminal:'),
-    ...command('a pod asks a ClusterIP', inside(cluster.pod('p2'), curl(SERVICES.web))),
+    ...command('a pod asks a ClusterIP', inside(cluster.pod('p2'), curl(SERVICES.webAddress))),
     ...command(
       'the client asks a node port',
       inside(cluster.client, curl(`${NODES.n1.ipv4}:${SERVICES.webNodePort}`)),
     ),
     ...command('the node asks itself', inCgroup(node, curl(`127.0.0.1:${SERVICES.webNodePort}`))),
-    ...command('nobody is there', inside(cluster.pod('p1'), curl(SERVICES.empty).replace('-s', '-sS'))),
+    ...command(
+      'nobody is there',
+      inside(cluster.pod('p1'), curl(SERVICES.emptyAddress).replace('-s', '-sS')),
+    ),
     ...command('what the kernel holds', `npx sluice services ${pins}`),
     ...command('', `npx sluice backends ${pins}`),
     ...command('', `npx sluice flows ${pins}`),

@@ -13,6 +13,7 @@ export const SERVICES = {
   sticky: '10.96.0.20:80',
   stickyNodePort: 30020,
   empty: '10.96.0.40:80',
+  emptyAddress: '10.96.0.40',
   emptyUdp: '10.96.0.40:53',
   emptyNodePort: 30040,
   solo: '10.96.0.50:80',

@@ -61,6 +61,8 @@ const cases: readonly (readonly [file: SourceFile, violation: RegExp | undefined
   ],
   [{ path: 'control/sync/a.ts', text: `import { B } from '../dataplane/bpf/b.ts'` }, /may not import/],
   [{ path: 'control/cli/a.ts', text: `import '../main.ts'` }, /imports control\/main\.ts, which nothing may/],
+  [{ path: 'control/cli/a.ts', text: `import '../compose/b.ts'` }, /may not import control\/compose\/b\.ts/],
+  [{ path: 'control/compose/a.ts', text: `import './b.ts'` }, undefined],
   [{ path: 'control/main.ts', text: `import './dataplane/bpf/b.ts'` }, undefined],
   [{ path: 'loader/src/a.ts', text: `import '../../control/layout/b.ts'` }, /may not import/],
   [{ path: 'elsewhere/a.ts', text: '' }, /in no room/],
