@@ -81,7 +81,7 @@ int egress(struct __sk_buff *skb)
 	if (!elsewhere && !(ip && may_concern(source_of(ip))))
 		return VERDICT_NEXT;
 	if (ip && protocol_of(ip) == ICMP_PROTOCOL)
-		return is_redirect_of_flow(skb) ? VERDICT_DROP : VERDICT_NEXT;
+		return pass_icmp(skb);
 	bpf_tail_call_static(skb, &programs, PROGRAM_TRANSLATE_REPLY);
 	return VERDICT_NEXT;
 }

@@ -56,6 +56,14 @@ static __always_inline bool is_redirect_of_flow(struct __sk_buff *skb)
 	return find_flow(&flows, &key) || find_flow(&embryonic, &key);
 }
 
+static __always_inline int pass_icmp(struct __sk_buff *skb)
+{
+	if (!is_redirect_of_flow(skb))
+		return VERDICT_NEXT;
+	count_drop(DROP_REASON_ICMP_REDIRECT);
+	return VERDICT_DROP;
+}
+
 static __always_inline int translate_reply(struct __sk_buff *skb)
 {
 	struct packet packet;
