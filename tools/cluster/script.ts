@@ -56,12 +56,15 @@ export function plugScript(prefix: string, pod: PodPlan): string {
   const id = (member: string): string => memberId(prefix, member)
   const parts = [
     'set -e',
-    batch(undefined, [veth(id, pod.node, hostDevice(pod), pod.name)]),
+    batch(undefined, [podVeth(id, pod)]),
     ...(pod.attachment === 'point-to-point' ? [sysctl(id(pod.node), proxyArp(pod))] : []),
-    // Others on the bridge may still know the address by the MAC of the device before.
-    sysctl(id(pod.name), { 'net.ipv4.conf.eth0.arp_notify': 1 }),
     batch(id(pod.node), hostLines(pod)),
     batch(id(pod.name), podLines(pod)),
+    // Others on the bridge may still know the address by the MAC of the device before; an announcement
+    // would be lost, since the bridge's port forwards only a moment after the device is up.
+    ...[pod.node, ...podsOf(pod.node).map((each) => each.name)].map((name) =>
+      batch(id(name), [`neigh flush to ${pod.ipv4}`]),
+    ),
   ]
   return `${parts.join('\n')}\n`
 }
@@ -88,8 +91,14 @@ function veth(id: (member: string) => string, owner: string, device: string, mem
 function veths(id: (member: string) => string): string[] {
   return [
     ...['client', ...NODE_NAMES].map((member) => veth(id, 'router', `to-${member}`, member)),
-    ...POD_NAMES.map((name) => veth(id, PODS[name].node, hostDevice(PODS[name]), name)),
+    ...POD_NAMES.map((name) => podVeth(id, PODS[name])),
   ]
+}
+
+/** A pod's MAC comes from its address: who knew it before the device was another one still does. */
+function podVeth(id: (member: string) => string, pod: PodPlan): string {
+  const bytes = pod.ipv4.split('.').map((byte) => Number(byte).toString(16).padStart(2, '0'))
+  return `${veth(id, pod.node, hostDevice(pod), pod.name)} address 0a:58:${bytes.join(':')}`
 }
 
 function routerLines(): string[] {
