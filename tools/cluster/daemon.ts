@@ -2,12 +2,18 @@
 
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { NodeMember } from './member.ts'
+import { until } from './until.ts'
 
 /** The command `sluice`, as it is in a clone. */
 export const SLUICE = join(import.meta.dirname, '../setup/sluice.mjs')
+
+/** What it says when its first sync and all its attachments are done. */
+const READY = /\bready: /
+/** Far beyond what it takes: for telling a failure. */
+const READY_LIMIT_MS = 30_000
 
 /** Enough for a little cluster; the defaults are for a node of a large cluster and take memory accordingly. */
 const MAP_SIZES: Readonly<Record<string, number>> = {
@@ -29,6 +35,8 @@ export class Daemon {
   readonly log: string
   readonly #argv: readonly [string, ...string[]]
   #child: ChildProcess | undefined
+  /** How much of the log is of earlier lives. */
+  #past = 0
 
   constructor(node: NodeMember, source: string, log: string) {
     this.node = node
@@ -52,12 +60,28 @@ export class Daemon {
 
   /** Starts it, once more if it has ended. Its output goes on at the end of the log. */
   start(): void {
+    this.#past = this.said().length
     const log = openSync(this.log, 'a')
     try {
       this.#child = this.node.spawn(this.#argv, { stdio: ['ignore', log, log] })
     } finally {
       closeSync(log)
     }
+  }
+
+  /** Starts it and waits until it says that all is in the kernel. Rejects with its last words when it ends before. */
+  async startUntilReady(limitMs = READY_LIMIT_MS): Promise<void> {
+    this.start()
+    let how: string | undefined
+    void this.ended().then((text) => {
+      how = text
+    })
+    const isReady = (): boolean => READY.test(this.said().slice(this.#past))
+    await until(async () => how !== undefined || isReady(), limitMs)
+    if (isReady()) return
+    throw new Error(
+      `the daemon on ${this.node.name} ${how === undefined ? 'was not ready in time' : `ended: ${how}`}\n${this.lastWords()}`,
+    )
   }
 
   /** Resolves when it ends, with how. */
@@ -83,7 +107,7 @@ export class Daemon {
 
   /** Everything it has said, in all its lives. */
   said(): string {
-    return readFileSync(this.log, 'utf8')
+    return existsSync(this.log) ? readFileSync(this.log, 'utf8') : ''
   }
 
   /** The end of its log. */

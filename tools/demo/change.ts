@@ -1,11 +1,10 @@
 /** What the demo shows while something changes: a manifest is edited, a daemon is killed. */
 
 import { readFileSync } from 'node:fs'
-import type { Answer, ConnectionGroup, RunningLoad } from '../cluster/index.ts'
+import type { Answer, ConnectionGroup, RunningLoad, Stage } from '../cluster/index.ts'
 import { backendsOf, NODES, PODS, until } from '../cluster/index.ts'
 import { withFirstEndpoint, withoutEndpoint } from './manifests.ts'
 import { SERVICES } from './show.ts'
-import type { Stage } from './stage.ts'
 import type { Verdict } from './verdicts.ts'
 import { alwaysTheSame, inTurn } from './verdicts.ts'
 

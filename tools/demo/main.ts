@@ -5,8 +5,8 @@
  */
 
 import { styleText } from 'node:util'
-import type { Cluster } from '../cluster/index.ts'
-import { until } from '../cluster/index.ts'
+import type { Cluster, Stage } from '../cluster/index.ts'
+import { setStage, until } from '../cluster/index.ts'
 import { currentPrivilegeProblem } from '../setup/system.mjs'
 import { showCrash, showEdits } from './change.ts'
 import type { DemoOptions } from './options.ts'
@@ -14,8 +14,6 @@ import { parseOptions, USAGE } from './options.ts'
 import { play } from './play.ts'
 import { checkLine, heading, note, PICTURE } from './print.ts'
 import { ACTS, SERVICES } from './show.ts'
-import type { Stage } from './stage.ts'
-import { setStage } from './stage.ts'
 import type { Verdict } from './verdicts.ts'
 
 const READY_LIMIT_MS = 30_000
@@ -52,7 +50,7 @@ async function demo(options: DemoOptions): Promise<number> {
 
 async function perform(options: DemoOptions, signal: AbortSignal): Promise<number> {
   const start = performance.now()
-  await using stage = await setStage(options.settings)
+  await using stage = await setStage({ prefix: `sld${process.pid}`, ...options.settings })
   console.log(heading('A little cluster, each box a network namespace'))
   console.log(PICTURE)
   console.log(note(`built in ${seconds(start)}`))

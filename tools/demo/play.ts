@@ -4,11 +4,10 @@ import { readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { styleText } from 'node:util'
-import type { Daemon, LoadReport, Member, RunningLoad } from '../cluster/index.ts'
+import type { Daemon, LoadReport, Member, RunningLoad, Stage } from '../cluster/index.ts'
 import { NODES } from '../cluster/index.ts'
 import { heading, note } from './print.ts'
 import { SERVICES } from './show.ts'
-import type { Stage } from './stage.ts'
 
 const RESTART_PAUSE_MS = 500
 const STATUS_MS = 1000
