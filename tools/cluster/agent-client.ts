@@ -23,9 +23,14 @@ export function createClient(target: Target): Client {
 
 /** What both protocols share: at most one question under way, its time limit, its one answer. */
 class Question {
+  readonly #bytes: number
   #settle: ((answer: Answer) => void) | undefined
   #failure: string | undefined
   #count = 0
+
+  constructor({ bytes }: Target) {
+    this.#bytes = bytes ?? 0
+  }
 
   async ask(timeoutMs: number, send: (line: string) => void): Promise<Answer> {
     if (this.#failure !== undefined) return { ok: false, error: this.#failure }
@@ -38,13 +43,17 @@ class Question {
       }
       // A number in each line: the late reply to an earlier one must not pass for this one's.
       this.#count += 1
-      send(`question ${this.#count}`)
+      send(this.#line())
     })
   }
 
   reply(line: string, local: SocketAddress, remote: SocketAddress): void {
     const answer = answered(line, local, remote)
-    if (!answer.ok || answer.echo === `question ${this.#count}`) this.settle(answer)
+    if (!answer.ok || answer.echo === this.#line()) this.settle(answer)
+  }
+
+  #line(): string {
+    return `question ${this.#count}`.padEnd(this.#bytes, '.')
   }
 
   settle(answer: Answer): void {
@@ -60,11 +69,12 @@ class Question {
 
 class TcpClient implements Client {
   readonly #target: Target
-  readonly #question = new Question()
+  readonly #question: Question
   #socket: Socket | undefined
 
   constructor(target: Target) {
     this.#target = target
+    this.#question = new Question(target)
   }
 
   ask(timeoutMs = this.#target.timeoutMs ?? TIMEOUT_MS): Promise<Answer> {
@@ -104,12 +114,13 @@ class TcpClient implements Client {
 class UdpClient implements Client {
   readonly #target: Target
   readonly #server: SocketAddress
-  readonly #question = new Question()
+  readonly #question: Question
   #socket: DatagramSocket | undefined
 
   constructor(target: Target) {
     this.#target = target
     this.#server = parseSocketAddress(target.to)
+    this.#question = new Question(target)
   }
 
   ask(timeoutMs = this.#target.timeoutMs ?? TIMEOUT_MS): Promise<Answer> {

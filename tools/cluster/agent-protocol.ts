@@ -51,6 +51,8 @@ export interface Target {
   readonly localAddress?: string
   /** For an answer, in milliseconds. Default 3000. */
   readonly timeoutMs?: number
+  /** Length of each line that is sent, and comes back: filled up to it. Default: as short as it can be. */
+  readonly bytes?: number
   /** UDP: `connect` the socket (default true) or send from an unconnected one. */
   readonly connected?: boolean
 }

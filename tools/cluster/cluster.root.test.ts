@@ -65,6 +65,13 @@ describe('the little cluster', () => {
     for (const answer of answers) assert.equal(answer.ok && answer.peer.port, 45_000)
   })
 
+  test('a line may be long: many segments, many fragments', async () => {
+    const tcp = await cluster.pod('p1').ask({ to: `${PODS.p5.ipv4}:8080`, bytes: 300_000 })
+    assert.equal(tcp.ok && tcp.echo.length, 300_000)
+    const udp = await cluster.pod('p1').ask({ to: `${PODS.p5.ipv4}:5353`, protocol: 'udp', bytes: 8000 })
+    assert.equal(udp.ok && udp.echo.length, 8000)
+  })
+
   test('what nobody serves is refused, at both protocols', async () => {
     const to = `${PODS.p2.ipv4}:1`
     assert.deepEqual(await cluster.client.ask({ to }), { ok: false, error: 'ECONNREFUSED' })
@@ -168,8 +175,9 @@ function named(text: string): string {
 
 test('removal ends the processes and leaves no name behind, and may be repeated', async () => {
   const cluster = await createCluster({ prefix, agents: false })
-  const child = cluster.node('n1').spawn(['sleep', '1000'])
+  const child = cluster.node('n1').spawn(['sh', '-c', 'echo up; exec sleep 1000'], { stdio: 'pipe' })
   const ended = once(child, 'exit')
+  if (child.stdout !== null) await once(child.stdout, 'data')
   assert.notEqual(named(`${prefix}-`), '')
   await cluster.remove()
   assert.deepEqual(await ended, [null, 'SIGKILL'])

@@ -172,8 +172,10 @@ function nodeSysctls(name: NodeName, settings: NodeSettings): Record<string, num
   }
 }
 
+/** Without the delay (up to 0.8 s) that keeps several proxies on one link from answering at once. */
 function proxyArp(pod: PodPlan): Record<string, number> {
-  return { [`net.ipv4.conf.${hostDevice(pod)}.proxy_arp`]: 1 }
+  const device = hostDevice(pod)
+  return { [`net.ipv4.conf.${device}.proxy_arp`]: 1, [`net.ipv4.neigh.${device}.proxy_delay`]: 0 }
 }
 
 /** Many kernels have br_netfilter as a module: its sysctl exists once it is loaded, and off is what absence means. */

@@ -1,0 +1,70 @@
+/** What the scenarios share: a cluster with a daemon on each node, and ways to say what should come of requests. */
+
+import assert from 'node:assert/strict'
+import type { Answer, ExecResult, NodeMember, NodeSettings, Stage } from '../cluster/index.ts'
+import { backendsOf, SLUICE, setStage, tally, until } from '../cluster/index.ts'
+import type { ServicePlan } from './objects.ts'
+import { manifest } from './objects.ts'
+
+/** Far beyond what anything takes: for telling a failure. */
+export const LIMIT_MS = 20_000
+
+export interface NodesOptions extends Partial<NodeSettings> {
+  /** In the manifest `scenario.yaml`. */
+  readonly services?: readonly ServicePlan[]
+  /** Which of `examples/` too. The nodes always are. */
+  readonly examples?: readonly string[]
+}
+
+/** A cluster whose daemons are ready. Everything on the machine is named after the process. */
+export async function startNodes({
+  services = [],
+  examples = [],
+  ...settings
+}: NodesOptions): Promise<Stage> {
+  const prefix = `slt${process.pid}`
+  const stage = await setStage({ prefix, examples: ['nodes', ...examples], ...settings })
+  try {
+    stage.write('scenario', manifest(...services))
+    await Promise.all(stage.daemons.map((daemon) => daemon.startUntilReady()))
+    return stage
+  } catch (error) {
+    await stage[Symbol.asyncDispose]()
+    throw error
+  }
+}
+
+/** Every answer came, each of these backends gave its share, and all shares are equal. */
+export function assertEvenly(answers: readonly Answer[], backends: readonly string[]): void {
+  const share = answers.length / backends.length
+  assert.deepEqual(tally(answers), Object.fromEntries(backends.toSorted().map((name) => [name, share])))
+}
+
+/** Every answer came, and from this backend. */
+export function assertAllFrom(answers: readonly Answer[], backend: string, message?: string): void {
+  assert.deepEqual(tally(answers), { [backend]: answers.length }, message)
+}
+
+/** Asks until the answers come from exactly these backends, or fail with exactly these errors. Fails when they do not in time. */
+export async function eventuallyFrom(
+  ask: () => Promise<readonly Answer[]>,
+  expected: readonly string[],
+): Promise<void> {
+  const wanted = expected.toSorted()
+  let seen: string[] = []
+  await until(async () => {
+    seen = [...new Set(backendsOf(await ask()))].sort()
+    return seen.join() === wanted.join()
+  }, LIMIT_MS)
+  assert.deepEqual(seen, wanted)
+}
+
+/** Waits for something that must come about. */
+export async function eventually(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+  assert.ok(await until(async () => await condition(), LIMIT_MS), `not in time: ${what}`)
+}
+
+/** Runs the command on a node, with its pins. */
+export async function sluice(node: NodeMember, ...args: readonly string[]): Promise<ExecResult> {
+  return await node.exec([process.execPath, SLUICE, ...args, '--bpf-root', node.bpfRoot], { anyCode: true })
+}

@@ -1,0 +1,80 @@
+/** The manifests of a scenario, from as little as it has to say. Pure. */
+
+import type { PodName } from '../cluster/index.ts'
+import { PODS } from '../cluster/index.ts'
+
+/** A Service of one port, and its EndpointSlice. */
+export interface ServicePlan {
+  readonly name: string
+  /** What it is called inside the cluster. */
+  readonly clusterIP: string
+  /** Port of the ClusterIP. Default 80. */
+  readonly port?: number
+  /** Default `TCP`. */
+  readonly protocol?: 'TCP' | 'UDP'
+  readonly nodePort?: number
+  /** The pods behind it. Default: none. */
+  readonly pods?: readonly PodName[]
+  /** Where they serve. Default: where every pod does, 8080 for TCP and 5353 for UDP. */
+  readonly targetPort?: number
+  /** Default `Cluster`. */
+  readonly externalTrafficPolicy?: 'Cluster' | 'Local'
+  /** `sessionAffinity: ClientIP`, for so many seconds. */
+  readonly affinitySeconds?: number
+}
+
+/** The text of a manifest with these services. JSON is YAML too. */
+export function manifest(...plans: readonly ServicePlan[]): string {
+  return plans
+    .flatMap((plan) => [serviceObject(plan), sliceObject(plan)])
+    .map((object) => JSON.stringify(object, undefined, 2))
+    .join('\n---\n')
+}
+
+function serviceObject(plan: ServicePlan): object {
+  const { name, clusterIP, nodePort, affinitySeconds } = plan
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { namespace: 'scenario', name },
+    spec: {
+      type: nodePort === undefined ? 'ClusterIP' : 'NodePort',
+      clusterIP,
+      clusterIPs: [clusterIP],
+      ipFamilies: ['IPv4'],
+      ...(plan.externalTrafficPolicy === undefined
+        ? {}
+        : { externalTrafficPolicy: plan.externalTrafficPolicy }),
+      ...(affinitySeconds === undefined
+        ? {}
+        : {
+            sessionAffinity: 'ClientIP',
+            sessionAffinityConfig: { clientIP: { timeoutSeconds: affinitySeconds } },
+          }),
+      ports: [
+        {
+          name: 'main',
+          protocol: plan.protocol ?? 'TCP',
+          port: plan.port ?? 80,
+          ...(nodePort === undefined ? {} : { nodePort }),
+        },
+      ],
+    },
+  }
+}
+
+function sliceObject(plan: ServicePlan): object {
+  const protocol = plan.protocol ?? 'TCP'
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      namespace: 'scenario',
+      name: `${plan.name}-slice`,
+      labels: { 'kubernetes.io/service-name': plan.name },
+    },
+    addressType: 'IPv4',
+    ports: [{ name: 'main', protocol, port: plan.targetPort ?? (protocol === 'TCP' ? 8080 : 5353) }],
+    endpoints: (plan.pods ?? []).map((pod) => ({ addresses: [PODS[pod].ipv4], nodeName: PODS[pod].node })),
+  }
+}
