@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { type BpfObject, loadObject, readSpec } from 'libbpf-ts'
+import { type BpfObject, loadObject, netnsCookie, readSpec } from 'libbpf-ts'
 import { BpfDataplane } from '../control/dataplane/bpf/dataplane.ts'
 import { viewOf } from '../control/layout/bytes.ts'
 import * as generated from '../control/layout/generated.ts'
@@ -44,7 +44,8 @@ export class BenchDatapath implements AsyncDisposable {
   constructor(services: number) {
     this.services = services
     this.#root = pinRoot(String(services))
-    this.dataplane = new BpfDataplane({ objectPath: OBJECT_PATH, bpfRoot: this.#root })
+    const constants = { host_netns_cookie: netnsCookie() ?? 0n }
+    this.dataplane = new BpfDataplane({ objectPath: OBJECT_PATH, bpfRoot: this.#root, constants })
   }
 
   /** Fills the maps, and makes the loopback device one of pods: its packets are translated. */

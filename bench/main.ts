@@ -4,15 +4,21 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { measureConnections } from './connections.ts'
 import { thisMachine } from './machine.ts'
 import { measurePackets } from './packets.ts'
 import { type Finding, resultsJson, textTable, updatePage } from './result.ts'
+import { measureScale } from './scale.ts'
+import { measureSockets } from './sockets.ts'
 
 const RESULTS = path.join(import.meta.dirname, 'results.json')
 const PAGE = path.join(import.meta.dirname, '../docs/performance.md')
 
 const GROUPS: Readonly<Record<string, () => Promise<Finding[]>>> = {
   packets: measurePackets,
+  sockets: measureSockets,
+  connections: measureConnections,
+  scale: measureScale,
 }
 
 async function main(wanted: readonly string[]): Promise<number> {
