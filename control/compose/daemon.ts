@@ -10,8 +10,6 @@ import { Sweeper } from '../dataplane/bpf/sweeper.ts'
 import { createLog, type Logger } from '../log.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from '../model/desired.ts'
 import { watchNode } from '../node/watch.ts'
-import { filesSource } from '../source/files/files.ts'
-import { Store } from '../source/store.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import { checkKernel, checkPrivileges, prepareMounts } from './host.ts'
 import { lockNode } from './lock.ts'
@@ -19,6 +17,7 @@ import { NodeFollower } from './node-follower.ts'
 import { repeat } from './repeat.ts'
 import { DEFAULT_SETTINGS } from './settings.ts'
 import { startDataplane } from './start-dataplane.ts'
+import { type StartedSource, startSource } from './start-source.ts'
 import { amountText, createSyncLog } from './sync-log.ts'
 
 const SWEEP_INTERVAL_MS = 1000
@@ -40,13 +39,18 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
   checkKernel()
   await using _lock = await lockNode()
   logStart(options, version, log)
-  const cgroupRoot = await prepareMounts(options, log)
-  const dataplane = await startDataplane(options, DEFAULT_SETTINGS, log)
   try {
-    await serve({ options, cgroupRoot, dataplane, log, clock: systemClock, signal: abort.signal })
+    const source = await startSource(options, log, abort.signal)
+    const cgroupRoot = await prepareMounts(options, log)
+    const dataplane = await startDataplane(options, DEFAULT_SETTINGS, log)
+    try {
+      await serve({ options, source, cgroupRoot, dataplane, log, clock: systemClock, signal: abort.signal })
+    } finally {
+      await dataplane.stop('leave')
+    }
   } finally {
+    // What failed must not be kept alive by what began to run before.
     abort.abort()
-    await dataplane.stop('leave')
   }
   log.info('stopped: what is in the kernel stays there, and traffic flows on')
 }
@@ -76,6 +80,7 @@ function logStart(options: RunOptions, version: string, log: Logger): void {
 
 interface Daemon {
   readonly options: RunOptions
+  readonly source: StartedSource
   readonly cgroupRoot: string
   readonly dataplane: BpfDataplane
   readonly log: Logger
@@ -84,50 +89,37 @@ interface Daemon {
 }
 
 /**
- * What was adopted serves already, and an empty datapath lets everything pass, so the order is one of need: netfilter
- * and sockets at once; the source before the devices, for the Node object has a say in their classes; and the services
- * as soon as the source has told them all.
+ * What was adopted serves already, and an empty datapath lets everything pass: no order is wrong here. Everything that
+ * takes its time is begun at once.
  */
 async function serve(daemon: Daemon): Promise<void> {
   const { options, cgroupRoot, dataplane, log, clock, signal } = daemon
   const { marks, nodePorts } = DEFAULT_SETTINGS
   const attachments = new Attachments({ object: dataplane, bpfRoot: options.bpfRoot, cgroupRoot, log })
   const netfilter = createNetfilter({ marks, nodePorts, families: ['ipv4'], log })
-  const { store, loop, follower, firstSync } = buildPipeline(daemon, attachments)
+  const { loop, follower, firstSync } = buildPipeline(daemon, attachments)
 
   const netfilterReady = netfilter.ensure()
   attachSockets(attachments, log)
-  const source = filesSource(options.source.folder)
-  await source.start(store.attach(source.name), signal)
   const looping = loop.run(signal)
-  const devicesReady = followNode(daemon, follower)
-  void Promise.all([firstSync, netfilterReady, devicesReady]).then(([amount]) => {
+  const ready = Promise.all([firstSync, netfilterReady, followNode(daemon, follower)]).then(([amount]) => {
     if (!signal.aborted) log.info(`ready: ${amount} in the kernel`, { seconds: process.uptime().toFixed(2) })
   })
-
   const sweeper = createSweeper(dataplane, clock)
-  const about = { clock, log, signal }
-  repeat(
-    { name: 'the sweep of expired flows', intervalMs: SWEEP_INTERVAL_MS, act: () => sweeper.sweep() },
-    about,
-  )
-  repeat(
-    { name: 'the repair of netfilter', intervalMs: NETFILTER_INTERVAL_MS, act: () => netfilter.ensure() },
-    about,
-  )
-  repeat(
-    {
-      name: 'the check of the attachments',
-      intervalMs: CHECK_INTERVAL_MS,
-      act: () => Promise.all([attachments.check(), follower.refresh()]),
-    },
-    about,
-  )
-  await looping
+  const again = (name: string, intervalMs: number, act: () => Promise<unknown>) =>
+    repeat({ name, intervalMs, act }, { clock, log, signal })
+  const repeating = [
+    again('the sweep of expired flows', SWEEP_INTERVAL_MS, () => sweeper.sweep()),
+    again('the repair of netfilter', NETFILTER_INTERVAL_MS, () => netfilter.ensure()),
+    again('the check of the attachments', CHECK_INTERVAL_MS, () => attachments.check()),
+    again('the check of the node', CHECK_INTERVAL_MS, () => follower.refresh()),
+  ]
+  // Whatever keeps it from getting ready ends it; what comes after the signal is nobody's business any more.
+  await Promise.race([ready.then(() => looping), looping])
+  await Promise.all([...repeating, netfilterReady, follower.idle()])
 }
 
 interface Pipeline {
-  readonly store: Store
   readonly loop: SyncLoop<Model>
   readonly follower: NodeFollower
   /** Resolves with what the kernel holds after the first sync. */
@@ -136,16 +128,10 @@ interface Pipeline {
 
 /** Objects → store → model → dataplane, with the node's addresses beside them. */
 function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
-  const { options, dataplane, log, clock } = daemon
+  const { options, source, dataplane, log, clock } = daemon
+  const { store, onChange } = source
   const firstSync = Promise.withResolvers<string>()
   let addresses: readonly string[] = []
-  const store = new Store(options.nodeName, {
-    changed: () => {
-      loop.request()
-      void follower.nodeObjectChanged()
-    },
-    note: (source, message) => log.debug(message, { source }),
-  })
   const loop = new SyncLoop<Model>({
     inputs: store,
     model: { empty: emptyModel, update: updateDesired },
@@ -164,19 +150,30 @@ function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
     },
     log,
   })
-  return { store, loop, follower, firstSync: firstSync.promise }
+  onChange(() => {
+    loop.request()
+    void follower.nodeObjectChanged()
+  })
+  return { loop, follower, firstSync: firstSync.promise }
 }
 
-/** Resolves when the node's devices and addresses, as they are now, are in the kernel. Goes on to follow them. */
+/**
+ * Resolves when the node's devices and addresses, as they are now, are in the kernel, and goes on to follow them. Rejects
+ * when the node cannot be looked at.
+ */
 async function followNode({ log, signal }: Daemon, follower: NodeFollower): Promise<void> {
   let first: Promise<void> | undefined
-  await watchNode(
-    (node) => {
-      const done = follower.setSnapshot(node)
-      first ??= done
-    },
-    { signal, log },
-  )
+  try {
+    await watchNode(
+      (node) => {
+        const done = follower.setSnapshot(node)
+        first ??= done
+      },
+      { signal, log },
+    )
+  } catch (error) {
+    if (!signal.aborted) throw error
+  }
   await first
 }
 

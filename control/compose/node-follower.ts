@@ -20,6 +20,7 @@ export interface NodeFollowerOptions {
 export class NodeFollower {
   readonly #options: NodeFollowerOptions
   #snapshot: NodeSnapshot | undefined
+  #last: Promise<unknown> = Promise.resolve()
   #internalIPs: readonly string[] = []
   #addresses = ''
   /** Classes by device, to tell of those that changed. */
@@ -33,6 +34,11 @@ export class NodeFollower {
   async setSnapshot(snapshot: NodeSnapshot): Promise<void> {
     this.#snapshot = snapshot
     await Promise.all([this.#setAddresses(snapshot), this.#setDevices(snapshot)])
+  }
+
+  /** Resolves when nothing is being written any more. */
+  async idle(): Promise<void> {
+    await this.#last.catch(() => undefined)
   }
 
   /** Does what failed before once more; nothing otherwise. */
@@ -82,7 +88,9 @@ export class NodeFollower {
     }
     this.#classes = classes
     try {
-      await this.#options.setDevices(devices)
+      // One after the other inside, so that the last one ends last.
+      this.#last = this.#options.setDevices(devices)
+      await this.#last
     } catch (error) {
       this.#options.log.warn('cannot attach to the devices', { err: error })
     }

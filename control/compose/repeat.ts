@@ -11,35 +11,38 @@ export interface Repetition {
   readonly act: () => Promise<unknown>
 }
 
-/** Acts again and again until the signal is aborted. A failure is told once as long as it is the same, and tried again. */
-export function repeat(
+/**
+ * Acts again and again. A failure is told once as long as it is the same, and tried again. Resolves after the signal is
+ * aborted, when nothing is being done any more.
+ */
+export async function repeat(
   { name, intervalMs, act }: Repetition,
-  {
-    clock,
-    log,
-    signal,
-  }: { readonly clock: Clock; readonly log: Pick<Logger, 'warn'>; readonly signal: AbortSignal },
-): void {
+  about: { readonly clock: Clock; readonly log: Pick<Logger, 'warn'>; readonly signal: AbortSignal },
+): Promise<void> {
+  const { clock, log, signal } = about
   let told: string | undefined
-  const once = async (): Promise<void> => {
+  while (await pause(intervalMs, clock, signal)) {
     try {
       await act()
       told = undefined
     } catch (error) {
-      if (signal.aborted) return
       if (told !== String(error)) log.warn(`${name} failed; it is tried again`, { err: error })
       told = String(error)
     }
-    schedule()
   }
-  const schedule = () => {
-    if (signal.aborted) return
-    const timer = clock.setTimer(() => {
+}
+
+/** Whether the time has passed; false as soon as the signal is aborted. */
+function pause(delayMs: number, clock: Clock, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve(false)
+    const end = (passed: boolean) => {
       signal.removeEventListener('abort', cancel)
-      void once()
-    }, intervalMs)
-    const cancel = () => clock.clearTimer(timer)
-    signal.addEventListener('abort', cancel, { once: true })
-  }
-  schedule()
+      clock.clearTimer(timer)
+      resolve(passed)
+    }
+    const cancel = () => end(false)
+    const timer = clock.setTimer(() => end(true), delayMs)
+    signal.addEventListener('abort', cancel)
+  })
 }

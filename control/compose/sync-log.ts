@@ -1,5 +1,6 @@
 /** What the log says of the syncs. */
 
+import { counted } from '../cli/names.ts'
 import type { Logger } from '../log.ts'
 import type { DesiredState } from '../model/types.ts'
 import type { AnyProblem, SyncObserver, SyncOutcome } from '../sync/parts.ts'
@@ -59,5 +60,5 @@ const round = (milliseconds: number) => Math.round(milliseconds * 10) / 10
 export function amountText({ services }: DesiredState): string {
   let backends = 0
   for (const ports of services.values()) for (const port of ports) backends += port.backends.length
-  return `${services.size} services, ${backends} backends`
+  return `${counted(services.size, 'service')}, ${counted(backends, 'backend')}`
 }

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { createLog } from '../log.ts'
+import type { DesiredState } from '../model/types.ts'
+import type { SyncOutcome } from '../sync/parts.ts'
+import { amountText, createSyncLog, problemText } from './sync-log.ts'
+
+const nothing: DesiredState = { services: new Map() }
+
+function start() {
+  const lines: string[] = []
+  let firsts = 0
+  const log = createLog({ format: 'text', verbosity: 3, write: (line) => lines.push(line.slice(13)) })
+  const observer = createSyncLog(log, () => {
+    firsts += 1
+  })
+  const synced = (over: Partial<SyncOutcome>, failed: string[] = []) =>
+    observer.synced({
+      report: { written: 3, deleted: 1, unchanged: 0, failed, durationMs: 1.234 },
+      desired: nothing,
+      changed: new Set(['default/web']),
+      first: false,
+      waitedMs: 12.36,
+      ...over,
+    })
+  return { lines, observer, synced, firsts: () => firsts }
+}
+
+it('says in one line what a change came to', () => {
+  const { lines, synced } = start()
+  synced({})
+  assert.deepEqual(lines, [
+    'DEBUG synced services=default/web written=3 deleted=1 failed=0 durationMs=1.2 waitedMs=12.4\n',
+  ])
+})
+
+it('names the first of many services', () => {
+  const { lines, synced } = start()
+  synced({ changed: new Set(['a/1', 'a/2', 'a/3', 'a/4', 'a/5', 'a/6', 'a/7']) })
+  assert.match(lines[0] ?? '', /services="a\/1,a\/2,a\/3,a\/4,a\/5,and 2 more"/)
+})
+
+it('tells of the first sync to who waits for it', () => {
+  const { lines, synced, firsts } = start()
+  synced({ first: true, changed: undefined })
+  synced({})
+  assert.equal(firsts(), 1)
+  assert.match(lines[0] ?? '', /^DEBUG synced all services written=3/)
+})
+
+it('warns of an entry that the kernel refuses once as long as it does', () => {
+  const { lines, synced } = start()
+  for (const failed of [['full'], ['full'], [], ['full']]) synced({}, failed)
+  assert.equal(lines.filter((line) => line === 'WARN  full\n').length, 2)
+})
+
+it('tells of a problem by object, field and place, and when it is gone', () => {
+  const { lines, observer } = start()
+  const problem = {
+    object: 'Service a/b',
+    field: 'spec.ports[0].port',
+    message: '0 is no port',
+    place: 'b.yaml:3',
+  }
+  observer.problems([problem], [])
+  observer.problems([], [problem])
+  assert.deepEqual(lines, [
+    'WARN  Service a/b, spec.ports[0].port: 0 is no port (b.yaml:3)\n',
+    'INFO  no longer so: Service a/b, spec.ports[0].port: 0 is no port (b.yaml:3)\n',
+  ])
+  assert.equal(problemText({ object: 'Folder /x', field: '', message: 'gone' }), 'Folder /x: gone')
+})
+
+it('counts services and backends', () => {
+  assert.equal(amountText(nothing), '0 services, 0 backends')
+})
