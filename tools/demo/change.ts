@@ -47,7 +47,8 @@ async function follows(stage: Stage, pod: 'p2' | 'p5', backends: readonly string
   let latest: Verdict = { good: false, shown: '' }
   await until(async () => {
     // A load on the same node takes its turns in between, so one that is still there may be missed for a while.
-    const answers = await stage.cluster.pod(pod).request({ to: SERVICES.web, count: backends.length * 12 })
+    const input = { to: SERVICES.web, count: backends.length * 12, concurrency: 8 }
+    const answers = await stage.cluster.pod(pod).request(input)
     const names = new Set(backendsOf(answers))
     latest = {
       good: names.size === backends.length && backends.every((name) => names.has(name)),

@@ -30,6 +30,8 @@ class Score {
   }
 }
 
+/** Something is missing that only the caller can supply; the daemon's code for the same. */
+const EXIT_CANNOT = 2
 /** Ctrl-C during the show; a shell's 128 + 2. */
 const EXIT_INTERRUPTED = 130
 
@@ -55,7 +57,11 @@ async function perform(options: DemoOptions, signal: AbortSignal): Promise<numbe
   console.log(PICTURE)
   console.log(note(`built in ${seconds(start)}`))
   const score = new Score()
-  await startDaemons(stage, score)
+  const refusal = await startDaemons(stage, score)
+  if (refusal !== undefined) {
+    console.error(`demo: it cannot run here. ${refusal}`)
+    return EXIT_CANNOT
+  }
   const isUp = score.bad === 0
   if (isUp) await show(stage, score)
   if (score.bad > 0) {
@@ -74,17 +80,21 @@ async function perform(options: DemoOptions, signal: AbortSignal): Promise<numbe
   return score.bad === 0 ? 0 : 1
 }
 
-async function startDaemons(stage: Stage, score: Score): Promise<void> {
+/** Returns what the daemon said when it refused to run on this machine. */
+async function startDaemons(stage: Stage, score: Score): Promise<string | undefined> {
   console.log(heading('The daemon, on each node'))
   const start = performance.now()
   for (const daemon of stage.daemons) daemon.start()
-  const early = Promise.race(
-    stage.daemons.map(async (daemon) => `the daemon on ${daemon.node.name} ended: ${await daemon.ended()}`),
-  )
-  const ready = until(() => isReady(stage.cluster), READY_LIMIT_MS)
-  const outcome = await Promise.race([early, ready])
-  const shown = outcome === true ? `after ${seconds(start)}` : outcome === false ? 'not in time' : outcome
+  const early = Promise.race(stage.daemons.map(async (daemon) => ({ daemon, how: await daemon.ended() })))
+  const outcome = await Promise.race([early, until(() => isReady(stage.cluster), READY_LIMIT_MS)])
+  if (typeof outcome === 'object' && outcome.how === `exit code ${EXIT_CANNOT}`) {
+    return outcome.daemon.lastWords(1)
+  }
+  const ended =
+    typeof outcome === 'object' ? `the one on ${outcome.daemon.node.name} ended: ${outcome.how}` : ''
+  const shown = outcome === true ? `after ${seconds(start)}` : ended || 'not in time'
   score.report({ good: outcome === true, shown }, 'started on n1 and n2; the first services answer')
+  return undefined
 }
 
 /** The last things a daemon does before it serves are seen from both nodes, on packets and on sockets. */
@@ -132,7 +142,7 @@ function options(args: readonly string[]): DemoOptions | number {
   } catch (error) {
     console.error(`demo: ${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)
   }
-  return 2
+  return EXIT_CANNOT
 }
 
 const read = options(process.argv.slice(2))
