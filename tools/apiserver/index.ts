@@ -1,0 +1,16 @@
+/** What tests, demo and bench use of the API server. */
+
+export type { Answer, AnswerScope, Behaviour } from './behaviour.ts'
+export type { Authority, Identity } from './certificates.ts'
+export { createAuthority } from './certificates.ts'
+export type { Encoding, Status } from './encoder.ts'
+export type { ApiObject, JsonObject, Manifest, Resource } from './kinds.ts'
+export { KINDS, keyOf, RESOURCES } from './kinds.ts'
+export type { Credentials, KubeconfigFacts } from './kubeconfig.ts'
+export { kubeconfigText, writeKubeconfig } from './kubeconfig.ts'
+export type { StoreEvent } from './objects.ts'
+export { Relay } from './relay.ts'
+export type { RecordedRequest, Verb } from './requests.ts'
+export type { ApiServerOptions } from './server.ts'
+export { ApiServer } from './server.ts'
+export type { Watch } from './watch.ts'
