@@ -84,5 +84,5 @@ export function makeCluster(
     grouped.set(key, [...(grouped.get(key) ?? []), slice])
   }
   const byKey = new Map(services.map((service) => [`${service.namespace}/${service.name}`, service]))
-  return { services: byKey, slices: grouped, node: undefined }
+  return { services: byKey, slices: grouped, node: undefined, serviceCIDRs: [] }
 }

@@ -96,12 +96,21 @@ export interface Node {
   readonly podCIDRs: readonly string[]
 }
 
+/** networking.k8s.io/v1 ServiceCIDR (KEP-1880): ranges that ClusterIPs are allocated from. */
+export interface ServiceCIDR {
+  readonly name: string
+  /** `spec.cidrs`, as the object has them: the model judges. */
+  readonly cidrs: readonly string[]
+}
+
 /** Everything the sources know. Slices are grouped by the key of their service. */
 export interface ClusterSnapshot {
   readonly services: ReadonlyMap<ServiceKey, Service>
   readonly slices: ReadonlyMap<ServiceKey, readonly EndpointSlice[]>
   /** Undefined until the source has it. */
   readonly node: Node | undefined
+  /** Of all ServiceCIDRs together, each once, sorted as text; empty where the cluster has no such objects. */
+  readonly serviceCIDRs: readonly string[]
 }
 
 /** What the model must know of the node it computes for. */

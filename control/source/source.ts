@@ -3,26 +3,27 @@
  * A folder of files is one; the Kubernetes API is another.
  */
 
-import type { EndpointSlice, Node, Problem, Service } from '../model/types.ts'
+import type { EndpointSlice, Node, Problem, Service, ServiceCIDR } from '../model/types.ts'
 
 /** An object that came or changed, or, where `object` is undefined, that is gone. */
 export type Change =
   | { readonly kind: 'Service'; readonly key: string; readonly object: Service | undefined }
   | { readonly kind: 'EndpointSlice'; readonly key: string; readonly object: EndpointSlice | undefined }
   | { readonly kind: 'Node'; readonly key: string; readonly object: Node | undefined }
+  | { readonly kind: 'ServiceCIDR'; readonly key: string; readonly object: ServiceCIDR | undefined }
 
 /** The kinds of objects that sources give. */
 export type Kind = Change['kind']
 
 /** Something that a source could not use, and where it stands. */
 export interface SourceProblem extends Problem {
-  /** `web.yaml:12`: the file and its line. */
+  /** `web.yaml:12`, the file and its line; `kubernetes`, the source, where there is nothing more to say. */
   readonly place: string
 }
 
 /** What a source tells, in its own time. Calls do not throw and do not wait. */
 export interface SourceListener {
-  /** Objects changed. `key` is `namespace/name`, or the name of a Node. An object that is as it was costs nothing. */
+  /** Objects changed. `key` is `namespace/name`, or the name of an object without a namespace. An object that is as it was costs nothing. */
   apply(changes: readonly Change[]): void
   /** Every kind has been listed in full once. Until then nothing may be concluded from an object's absence. */
   synced(): void

@@ -117,6 +117,21 @@ describe('the store', () => {
     assert.equal(store.cluster.node, undefined)
   })
 
+  test('puts the ranges of all ServiceCIDRs together', () => {
+    const { store, source, seen } = makeStore()
+    const change = (name: string, cidrs: readonly string[] | undefined) => ({
+      kind: 'ServiceCIDR' as const,
+      key: name,
+      object: cidrs && { name, cidrs },
+    })
+    source.apply([change('more', ['fd00::/112', '10.96.0.0/16']), change('kubernetes', ['10.96.0.0/16'])])
+    assert.deepEqual(store.cluster.serviceCIDRs, ['10.96.0.0/16', 'fd00::/112'])
+    source.apply([change('kubernetes', ['10.96.0.0/16'])])
+    assert.equal(seen.changes, 1)
+    source.apply([change('more', undefined)])
+    assert.deepEqual(store.cluster.serviceCIDRs, ['10.96.0.0/16'])
+  })
+
   test('holds the present problems of every source, and passes notes on', () => {
     const { store, source, seen } = makeStore()
     const problem = { object: 'File a.yaml', field: '', message: 'is wrong', place: 'a.yaml:1' }

@@ -1,7 +1,14 @@
 /** What all sources know together, and which services it has changed for since somebody last looked. */
 
 import { isDeepStrictEqual } from 'node:util'
-import type { ClusterSnapshot, EndpointSlice, Node, Service, ServiceKey } from '../model/types.ts'
+import type {
+  ClusterSnapshot,
+  EndpointSlice,
+  Node,
+  Service,
+  ServiceCIDR,
+  ServiceKey,
+} from '../model/types.ts'
 import type { Change, SourceListener, SourceProblem } from './source.ts'
 
 /** What the store tells its owner. */
@@ -29,6 +36,9 @@ export class Store {
   readonly #slices = new Map<ServiceKey, readonly EndpointSlice[]>()
   /** By their own key, to know which service a slice belonged to until now. */
   readonly #sliceByKey = new Map<string, EndpointSlice>()
+  readonly #serviceCIDRs = new Map<string, ServiceCIDR>()
+  /** Of all of them together. */
+  #cidrs: readonly string[] = []
   #node: Node | undefined
   #changed = new Set<ServiceKey>()
 
@@ -67,7 +77,12 @@ export class Store {
 
   /** A live view, not a copy: it follows later changes, so it is used within one turn of the event loop. */
   get cluster(): ClusterSnapshot {
-    return { services: this.#services, slices: this.#slices, node: this.#node }
+    return {
+      services: this.#services,
+      slices: this.#slices,
+      node: this.#node,
+      serviceCIDRs: this.#cidrs,
+    }
   }
 
   /** What the sources cannot use at present. */
@@ -91,6 +106,8 @@ export class Store {
         return this.#applySlice(change.key, change.object)
       case 'Node':
         return change.key === this.#nodeName && this.#applyNode(change.object)
+      case 'ServiceCIDR':
+        return this.#applyServiceCIDR(change.key, change.object)
     }
   }
 
@@ -122,6 +139,14 @@ export class Store {
   #applyNode(object: Node | undefined): boolean {
     if (isDeepStrictEqual(this.#node, object)) return false
     this.#node = object
+    return true
+  }
+
+  #applyServiceCIDR(key: string, object: ServiceCIDR | undefined): boolean {
+    if (isDeepStrictEqual(this.#serviceCIDRs.get(key), object)) return false
+    if (object === undefined) this.#serviceCIDRs.delete(key)
+    else this.#serviceCIDRs.set(key, object)
+    this.#cidrs = [...new Set([...this.#serviceCIDRs.values()].flatMap(({ cidrs }) => cidrs))].sort()
     return true
   }
 }

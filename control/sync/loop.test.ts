@@ -362,7 +362,7 @@ test('whatever fails on the way, in the end the dataplane holds what is wanted',
         await rig.clock.advance(1_000_000)
         const { desired } = updateDesired(
           emptyModel,
-          { services, slices: new Map(), node: undefined },
+          { services, slices: new Map(), node: undefined, serviceCIDRs: [] },
           rig.facts.node,
           new Set(services.keys()),
         )

@@ -53,6 +53,17 @@ describe('defaults of the API are filled in', () => {
     })
   })
 
+  test('for a ServiceCIDR', () => {
+    const value = {
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'ServiceCIDR',
+      metadata: { name: 'kubernetes' },
+    }
+    assert.deepEqual(onlyObject(value), { name: 'kubernetes', cidrs: [] })
+    const cidrs = ['10.96.0.0/16', 'fd00::/112']
+    assert.deepEqual(onlyObject({ ...value, spec: { cidrs } }), { name: 'kubernetes', cidrs })
+  })
+
   test('null is absent', () => {
     const spec = { ...usable, type: null, externalIPs: null, sessionAffinityConfig: null }
     assert.deepEqual(onlyObject(service(spec, { status: null })), makeService({ creationTimestamp: '' }))

@@ -1,12 +1,12 @@
 /**
- * From a parsed manifest to the objects that are read: Service, EndpointSlice, Node, and lists of them, with the
- * API's defaults filled in. Pure. It checks the shape alone (a number where a number must be); whether a value can be
- * used is the model's to say, for every source in the same way.
+ * From a parsed manifest to the objects that are read: Service, EndpointSlice, Node, ServiceCIDR, and lists of them.
+ * Pure. What is in an object is read by `../objects.ts`.
  */
 
-import type { Endpoint, EndpointPort, EndpointSlice, Node, Protocol, Service } from '../../model/types.ts'
+import type { Service } from '../../model/types.ts'
+import { FieldError, Fields, type Path, pathText } from '../fields.ts'
+import { isHeadlessSlice, readNode, readService, readServiceCIDR, readSlice } from '../objects.ts'
 import type { Change, Kind } from '../source.ts'
-import { FieldError, Fields, type Path, pathText } from './fields.ts'
 
 /** An object with its kind and key. */
 export type FoundObject = Extract<Change, { readonly object: unknown }> & {
@@ -46,10 +46,6 @@ interface Identity {
   readonly namespace: string
   readonly name: string
 }
-
-/** Slices of headless services carry it, put there by their controller: no proxy looks at them. */
-const HEADLESS_LABEL = 'service.kubernetes.io/headless'
-const SERVICE_NAME_LABEL = 'kubernetes.io/service-name'
 
 /** Reads all objects of one document. Never throws: what cannot be read is among the problems. */
 export function readObjects(value: unknown): Contents {
@@ -150,7 +146,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   'discovery.k8s.io/v1 EndpointSlice': {
     kind: 'EndpointSlice',
     change: (fields, identity, key) =>
-      Object.hasOwn(fields.child('metadata').textMap('labels'), HEADLESS_LABEL)
+      isHeadlessSlice(fields)
         ? 'ignored'
         : { kind: 'EndpointSlice', key, object: readSlice(fields, identity) },
   },
@@ -158,105 +154,8 @@ const READERS: Readonly<Record<string, Reader>> = {
     kind: 'Node',
     change: (fields, identity, key) => ({ kind: 'Node', key, object: readNode(fields, identity) }),
   },
-}
-
-function readService(fields: Fields, { namespace, name }: Identity): Service {
-  const metadata = fields.child('metadata')
-  const spec = fields.child('spec')
-  const clusterIPs = spec.texts('clusterIPs')
-  const affinity = spec.child('sessionAffinityConfig').child('clientIP')
-  return {
-    namespace,
-    name,
-    labels: metadata.textMap('labels'),
-    annotations: metadata.textMap('annotations'),
-    creationTimestamp: metadata.text('creationTimestamp', ''),
-    type: spec.oneOf('type', ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'], 'ClusterIP'),
-    clusterIPs: clusterIPs.length > 0 ? clusterIPs : [spec.text('clusterIP', '')],
-    externalIPs: spec.texts('externalIPs'),
-    loadBalancerIngress: fields
-      .child('status')
-      .child('loadBalancer')
-      .children('ingress')
-      .map((ingress) => ({
-        ip: ingress.text('ip', ''),
-        ipMode: ingress.oneOf('ipMode', ['VIP', 'Proxy'], 'VIP'),
-      })),
-    loadBalancerSourceRanges: spec.texts('loadBalancerSourceRanges'),
-    ports: spec.children('ports').map((port) => ({
-      name: port.text('name', ''),
-      protocol: readProtocol(port),
-      port: port.integer('port', 0),
-      nodePort: port.integer('nodePort', 0),
-    })),
-    sessionAffinity: spec.oneOf('sessionAffinity', ['None', 'ClientIP'], 'None'),
-    sessionAffinityTimeoutSeconds: affinity.integer('timeoutSeconds', 10_800),
-    externalTrafficPolicy: spec.oneOf('externalTrafficPolicy', ['Cluster', 'Local'], 'Cluster'),
-    internalTrafficPolicy: spec.oneOf('internalTrafficPolicy', ['Cluster', 'Local'], 'Cluster'),
-    healthCheckNodePort: spec.integer('healthCheckNodePort', 0),
-  }
-}
-
-function readSlice(fields: Fields, { namespace, name }: Identity): EndpointSlice {
-  return {
-    namespace,
-    name,
-    serviceName: fields.child('metadata').textMap('labels')[SERVICE_NAME_LABEL] ?? '',
-    addressType: fields.oneOf('addressType', ['IPv4', 'IPv6', 'FQDN']),
-    ports: fields.children('ports').map(readEndpointPort),
-    endpoints: fields.children('endpoints').map(readEndpoint),
-  }
-}
-
-/** The API fills in an empty name; it has no default for a port that is absent, which means all ports. */
-function readEndpointPort(port: Fields): EndpointPort {
-  return { name: port.text('name', ''), port: port.optionalInteger('port'), protocol: readProtocol(port) }
-}
-
-/** Conditions that are absent: ready, serving, not terminating. */
-function readEndpoint(endpoint: Fields): Endpoint {
-  const conditions = endpoint.child('conditions')
-  return {
-    addresses: endpoint.texts('addresses'),
-    ready: conditions.flag('ready', true),
-    serving: conditions.flag('serving', true),
-    terminating: conditions.flag('terminating', false),
-    nodeName: endpoint.optionalText('nodeName'),
-    zoneHints: readHints(endpoint, 'forZones'),
-    nodeHints: readHints(endpoint, 'forNodes'),
-  }
-}
-
-/** Most endpoints have none, and share this. */
-const NO_HINTS: readonly string[] = []
-
-function readHints(endpoint: Fields, name: 'forZones' | 'forNodes'): readonly string[] {
-  if (!endpoint.has('hints')) return NO_HINTS
-  return endpoint
-    .child('hints')
-    .children(name)
-    .map((hint) => hint.text('name', ''))
-}
-
-/** Unjudged, see `ServicePortSpec.protocol`. */
-function readProtocol(port: Fields): Protocol {
-  return port.text('protocol', 'TCP') as Protocol
-}
-
-function readNode(fields: Fields, { name }: Identity): Node {
-  const spec = fields.child('spec')
-  const podCIDRs = spec.texts('podCIDRs')
-  const podCIDR = spec.optionalText('podCIDR')
-  const addresses = fields.child('status').children('addresses')
-  const ofType = (type: string) =>
-    addresses
-      .filter((address) => address.text('type', '') === type)
-      .map((address) => address.text('address', ''))
-  return {
-    name,
-    labels: fields.child('metadata').textMap('labels'),
-    internalIPs: ofType('InternalIP'),
-    externalIPs: ofType('ExternalIP'),
-    podCIDRs: podCIDRs.length > 0 || podCIDR === undefined ? podCIDRs : [podCIDR],
-  }
+  'networking.k8s.io/v1 ServiceCIDR': {
+    kind: 'ServiceCIDR',
+    change: (fields, { name }) => ({ kind: 'ServiceCIDR', key: name, object: readServiceCIDR(fields, name) }),
+  },
 }

@@ -1,7 +1,7 @@
 /** Text to values: YAML (the 1.2 core schema: `no` is a text, `010` is ten) and JSON. */
 
 import { LineCounter, parseDocument } from 'yaml'
-import type { Path } from './fields.ts'
+import type { Path } from '../fields.ts'
 
 /** A document that could not be parsed. */
 export interface SyntaxProblem {

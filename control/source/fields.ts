@@ -1,6 +1,6 @@
 /**
- * Reading the fields of a parsed manifest, whose shape nobody has checked. A field of the wrong type throws a
- * FieldError with its path, and the object it stands in is refused as a whole, as the API server would.
+ * Reading the fields of an object from a manifest or from the API, whose shape nobody has checked. A field of the wrong
+ * type throws a FieldError with its path, and the object it stands in is refused as a whole, as the API server would.
  * As in the API, null is the same as absent.
  */
 
@@ -25,17 +25,29 @@ export function pathText(path: Path): string {
   }, '')
 }
 
+/** A step from one mapping to another: the path itself is needed only where something is wrong. */
+interface Step {
+  readonly from: Fields
+  readonly name: string
+  readonly index?: number
+}
+
 /** A mapping in a manifest, with the way to it. */
 export class Fields {
-  readonly path: Path
+  readonly #place: Path | Step
   readonly #values: Readonly<Record<string, unknown>>
 
-  constructor(value: unknown, path: Path) {
+  /** @param place the path from the root of the document, or a step from a mapping of it */
+  constructor(value: unknown, place: Path | Step) {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw new FieldError(path, isNot(value, 'a mapping'))
+      throw new FieldError(pathOf(place), isNot(value, 'a mapping'))
     }
     this.#values = value as Readonly<Record<string, unknown>>
-    this.path = path
+    this.#place = place
+  }
+
+  get path(): Path {
+    return pathOf(this.#place)
   }
 
   has(name: string): boolean {
@@ -44,11 +56,11 @@ export class Fields {
 
   /** An absent mapping is an empty one. */
   child(name: string): Fields {
-    return new Fields(this.#get(name) ?? {}, [...this.path, name])
+    return new Fields(this.#get(name) ?? NOTHING, { from: this, name })
   }
 
   children(name: string): readonly Fields[] {
-    return this.#list(name).map((item, i) => new Fields(item, [...this.path, name, i]))
+    return this.#list(name).map((item, index) => new Fields(item, { from: this, name, index }))
   }
 
   text(name: string, whenAbsent: string): string {
@@ -106,7 +118,7 @@ export class Fields {
 
   /** An absent list is an empty one. */
   #list(name: string): readonly unknown[] {
-    const value = this.#get(name) ?? []
+    const value = this.#get(name) ?? NO_ITEMS
     if (Array.isArray(value)) return value
     throw this.#wrong(name, value, 'a list')
   }
@@ -118,6 +130,16 @@ export class Fields {
   #wrong(name: string, value: unknown, expected: string): FieldError {
     return new FieldError([...this.path, name], isNot(value, expected))
   }
+}
+
+/** What stands for a mapping and a list that are absent. */
+const NOTHING: object = Object.freeze({})
+const NO_ITEMS: readonly unknown[] = Object.freeze([])
+
+function pathOf(place: Path | Step): Path {
+  if (!('from' in place)) return place
+  const { from, name, index } = place
+  return index === undefined ? [...from.path, name] : [...from.path, name, index]
 }
 
 /** `"80" is not a whole number` */
