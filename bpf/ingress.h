@@ -96,8 +96,7 @@ static __always_inline bool needs_masquerade(struct __sk_buff *skb, const struct
 
 /* The step to this backend for the request's client. */
 static __always_inline void aim_flow(struct __sk_buff *skb, struct flow *flow, const struct request *request,
-				     const struct device *device, const struct backend *backend,
-				     addr_t hairpin_source)
+				     const struct device *device, const struct backend *backend)
 {
 	flow->flags = FLOW_FLAG_REQUEST;
 	flow->to = flow->key.tuple;
@@ -109,7 +108,7 @@ static __always_inline void aim_flow(struct __sk_buff *skb, struct flow *flow, c
 			flow->flags |= FLOW_FLAG_MASQUERADE;
 	} else if (SAME(&backend->address, &request->client)) {
 		flow->flags |= FLOW_FLAG_HAIRPIN;
-		flow->to.source = hairpin_source;
+		flow->to.source = request->hairpin_source;
 	} else if (on_same_bridge(skb, device, request->client, backend->address)) {
 		flow->flags |= FLOW_FLAG_SAME_BRIDGE;
 	}
@@ -119,7 +118,7 @@ static __always_inline void aim_flow(struct __sk_buff *skb, struct flow *flow, c
  * Chooses a backend and a free reply key for the flow that is being made, for
  * what scratch->asked says. Returns enum drop_reason: none is success.
  */
-__noinline int choose_backend(struct __sk_buff *skb, struct device *device, addr_t hairpin_source)
+__noinline int choose_backend(struct __sk_buff *skb, struct device *device)
 {
 	struct scratch *scratch = get_scratch();
 	struct flow_key reply;
@@ -137,7 +136,7 @@ __noinline int choose_backend(struct __sk_buff *skb, struct device *device, addr
 									      DROP_REASON_NO_ENDPOINT_REJECTED;
 		scratch->request.backend = id;
 		scratch->request.generation = scratch->backend.generation;
-		aim_flow(skb, &scratch->request, &scratch->asked, device, &scratch->backend, hairpin_source);
+		aim_flow(skb, &scratch->request, &scratch->asked, device, &scratch->backend);
 		reply = twin_key(&scratch->request);
 		if (!is_reply_taken(&reply, &scratch->request.key.tuple))
 			return DROP_REASON_NONE;
@@ -196,7 +195,8 @@ __noinline int open_flow(struct __sk_buff *skb, struct packet *packet, struct fr
 		return refuse(scratch->asked.service, DROP_REASON_FLOWS_FULL);
 	begin_flow(&scratch->request, skb, packet);
 	scratch->request.service = scratch->asked.service;
-	reason = choose_backend(skb, device, hairpin_source(frontend, packet->tuple.destination));
+	scratch->asked.hairpin_source = hairpin_source(frontend, packet->tuple.destination);
+	reason = choose_backend(skb, device);
 	if (reason == DROP_REASON_COLLISION && find_source_port(&scratch->request))
 		reason = DROP_REASON_NONE;
 	if (!reason && !insert_embryonic(scratch))

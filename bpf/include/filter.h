@@ -12,11 +12,12 @@
 
 static __always_inline __u32 address_hash(const addr_t *address)
 {
+	const __u32 *words = (const void *)address->bytes;
 #if FAMILY == 4
-	__u32 mixed = *address;
+	__u32 mixed = words[0];
 #else
-	__u32 mixed = address->words[0] * 0x9E3779B1u + address->words[1] * 0x85EBCA77u +
-		      address->words[2] * 0xC2B2AE3Du + address->words[3] * 0x27D4EB2Fu;
+	__u32 mixed = words[0] * 0x9E3779B1u + words[1] * 0x85EBCA77u + words[2] * 0xC2B2AE3Du +
+		      words[3] * 0x27D4EB2Fu;
 
 	mixed ^= mixed >> 15;
 #endif

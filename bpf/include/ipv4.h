@@ -47,14 +47,27 @@ struct fragment_position {
 	bool is_later; /* not the first: no transport header */
 };
 
+static __always_inline __be32 word_of(addr_t address)
+{
+	return *(__be32 *)address.bytes;
+}
+
+static __always_inline addr_t address_of(__be32 word)
+{
+	addr_t address;
+
+	*(__be32 *)address.bytes = word;
+	return address;
+}
+
 static __always_inline addr_t source_of(const ip_header_t *ip)
 {
-	return ip->saddr;
+	return address_of(ip->saddr);
 }
 
 static __always_inline addr_t destination_of(const ip_header_t *ip)
 {
-	return ip->daddr;
+	return address_of(ip->daddr);
 }
 
 static __always_inline __u8 protocol_of(const ip_header_t *ip)
@@ -94,8 +107,8 @@ static __always_inline struct fragment_position fragment_of(const ip_header_t *i
 /* What the transport checksum's pseudo-header changes by. */
 static __always_inline __u32 addresses_change(const struct tuple *from, const struct tuple *to)
 {
-	return fold_to_32(sum_change(from->source, to->source) +
-			  sum_change(from->destination, to->destination));
+	return fold_to_32(sum_change(word_of(from->source), word_of(to->source)) +
+			  sum_change(word_of(from->destination), word_of(to->destination)));
 }
 
 /* Flags for bpf_l4_csum_replace() beside BPF_F_PSEUDO_HDR. */
@@ -104,8 +117,8 @@ static __always_inline __u32 addresses_change(const struct tuple *from, const st
 /* Writes both addresses; `change` is addresses_change() of the same tuples. */
 static __always_inline void write_addresses(ip_header_t *ip, const struct tuple *to, __u32 change)
 {
-	ip->saddr = to->source;
-	ip->daddr = to->destination;
+	ip->saddr = word_of(to->source);
+	ip->daddr = word_of(to->destination);
 	ip->check = ~fold_to_16((__u32)(__u16)~ip->check + fold_to_16(change));
 }
 
@@ -125,8 +138,8 @@ static __always_inline ip_header_t answer_header(const struct tuple *asked, __u8
 		.frag_off = bpf_htons(IP_DO_NOT_FRAGMENT),
 		.ttl = DEFAULT_TTL,
 		.protocol = protocol,
-		.saddr = asked->destination,
-		.daddr = asked->source,
+		.saddr = word_of(asked->destination),
+		.daddr = word_of(asked->source),
 	};
 
 	seal_header(&ip);
@@ -173,18 +186,18 @@ static __always_inline __u32 icmp_sum_start(const ip_header_t *ip, __u16 payload
 static __always_inline void set_route_addresses(struct bpf_fib_lookup *fib, addr_t source, addr_t destination)
 {
 	fib->family = AF_INET;
-	fib->ipv4_src = source;
-	fib->ipv4_dst = destination;
+	fib->ipv4_src = word_of(source);
+	fib->ipv4_dst = word_of(destination);
 }
 
 static __always_inline addr_t socket_address(const struct bpf_sock_addr *context)
 {
-	return context->user_ip4;
+	return address_of(context->user_ip4);
 }
 
 static __always_inline void set_socket_address(struct bpf_sock_addr *context, addr_t address)
 {
-	context->user_ip4 = address;
+	context->user_ip4 = word_of(address);
 }
 
 #endif

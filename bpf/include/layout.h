@@ -27,13 +27,14 @@
 #error "FAMILY must be 4 or 6"
 #endif
 
-#if FAMILY == 4
-typedef __be32 addr_t;
-#else
+/* An address, byte by byte as it is written: a dump of a map shows [10, 96, 0, 1]. */
 typedef struct {
-	__be32 words[4];
-} addr_t;
+#if FAMILY == 4
+	__u8 bytes[4];
+#else
+	__u8 bytes[16];
 #endif
+} __attribute__((aligned(4))) addr_t;
 
 enum layout {
 	LAYOUT_VERSION = 1, /* raised whenever a struct changes; in the path of the pins */
