@@ -173,6 +173,11 @@ export class Datapath implements Disposable {
     bits[start + (bit >> 3)] = (bits[start + (bit >> 3)] ?? 0) | (1 << (bit & 7))
   }
 
+  /** Clears both bitmaps: no packet concerns a service then. */
+  clearFilter(): void {
+    this.object.map('.data.filter').memory().fill(0)
+  }
+
   get state(): layout.DatapathState {
     const state = this.#state.get(0)
     if (state === undefined) throw new Error('the map .data.state is empty')
