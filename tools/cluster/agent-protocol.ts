@@ -45,7 +45,7 @@ export interface Target {
   readonly to: string
   /** Default `tcp`. */
   readonly protocol?: Protocol
-  /** Source port; default: the kernel picks. */
+  /** Source port; default: the kernel picks, for a `request` one that this agent's requests have not used yet. */
   readonly localPort?: number
   /** Source address; default: the kernel picks. */
   readonly localAddress?: string

@@ -22,6 +22,8 @@ import { listen } from './agent-server.ts'
 import { readLines } from './lines.ts'
 
 const OPEN_AT_ONCE = 64
+/** Below the node ports and the ports that the kernel gives out. */
+const OWN_PORTS = { first: 20_000, count: 10_000 }
 
 type Handlers = {
   [Name in OperationName]: (input: Operations[Name]['input']) => Promise<Operations[Name]['output']>
@@ -33,13 +35,14 @@ class Agent {
   readonly #groups = new Map<number, Client[]>()
   readonly #loads = new Map<number, Load>()
   #lastId = 0
+  #portsUsed = 0
 
   constructor(name: string) {
     this.#name = name
   }
 
   readonly handlers: Handlers = {
-    request: (input) => request(input),
+    request: (input) => this.#request(input),
     open: (input) => this.#open(input),
     exchange: async ({ group, timeoutMs }) =>
       await Promise.all(known(this.#groups, group, 'group').map((client) => client.ask(timeoutMs))),
@@ -84,18 +87,24 @@ class Agent {
     this.#groups.set(this.#lastId, clients)
     return { group: this.#lastId, answers }
   }
-}
 
-async function request(input: RequestInput): Promise<readonly Answer[]> {
-  const shared = input.sameSocket === true ? createClient(input) : undefined
-  const answers = await repeat(input.count ?? 1, shared ? 1 : (input.concurrency ?? 1), async () => {
-    const client = shared ?? createClient(input)
-    const answer = await client.ask()
-    if (client !== shared) client.close({ reset: input.reset ?? false })
-    return answer
-  })
-  shared?.close()
-  return answers
+  async #request(input: RequestInput): Promise<readonly Answer[]> {
+    const shared = input.sameSocket === true ? createClient(input) : undefined
+    const answers = await repeat(input.count ?? 1, shared ? 1 : (input.concurrency ?? 1), async () => {
+      const client = shared ?? createClient({ localPort: this.#freshPort(), ...input })
+      const answer = await client.ask()
+      if (client !== shared) client.close({ reset: input.reset ?? false })
+      return answer
+    })
+    shared?.close()
+    return answers
+  }
+
+  /** A port that no earlier request came from: what is left of an earlier connection then decides nothing. */
+  #freshPort(): number {
+    this.#portsUsed += 1
+    return OWN_PORTS.first + (this.#portsUsed % OWN_PORTS.count)
+  }
 }
 
 /** Does something `count` times, at most `concurrency` at a time. The results are in the order of the starts. */
