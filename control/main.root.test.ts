@@ -18,6 +18,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { mountsOfType } from 'libbpf-ts'
+import { CAPABILITIES } from './cli/requirements.ts'
 
 const MAIN = join(import.meta.dirname, 'main.ts')
 const PREFIX = `slt${process.pid}`
@@ -63,7 +64,10 @@ function save(name: string, ...documents: string[]): void {
 }
 
 const inNode = (...argv: string[]): [string, string[]] => ['nsenter', [`--net=/run/netns/${PREFIX}`, ...argv]]
-const program = (...args: string[]) => inNode(process.execPath, MAIN, ...args)
+/** With the privileges that it says it needs, and not one more. */
+const PRIVILEGES = CAPABILITIES.map((name) => `+${name.toLowerCase()}`).join()
+const program = (...args: string[]) =>
+  inNode('setpriv', `--bounding-set=-all,${PRIVILEGES}`, '--inh-caps=-all', process.execPath, MAIN, ...args)
 
 /** A command of the program, run to its end. */
 function sluice(...args: string[]) {
