@@ -38,10 +38,18 @@ export class Daemon {
   /** How much of the log is of earlier lives. */
   #past = 0
 
-  constructor(node: NodeMember, source: string, log: string) {
+  constructor(
+    node: NodeMember,
+    source: string,
+    log: string,
+    mapSizes: Readonly<Record<string, number>> = {},
+  ) {
     this.node = node
     this.log = log
-    const sizes = Object.entries(MAP_SIZES).flatMap(([name, entries]) => ['--map-size', `${name}=${entries}`])
+    const sizes = Object.entries({ ...MAP_SIZES, ...mapSizes }).flatMap(([name, entries]) => [
+      '--map-size',
+      `${name}=${entries}`,
+    ])
     this.#argv = [
       process.execPath,
       SLUICE,

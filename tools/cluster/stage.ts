@@ -15,6 +15,8 @@ const EXAMPLES = join(import.meta.dirname, '../../examples')
 export interface StageOptions extends ClusterOptions {
   /** Which of `examples/` the daemons get, by name without its end. Default: all. */
   readonly examples?: readonly string[]
+  /** Entries of the daemons' maps, where the few of a little cluster do not suffice. */
+  readonly mapSizes?: Readonly<Record<string, number>>
 }
 
 export class Stage implements AsyncDisposable {
@@ -23,11 +25,12 @@ export class Stage implements AsyncDisposable {
   readonly folder: string
   readonly daemons: readonly Daemon[]
 
-  constructor(cluster: Cluster, folder: string) {
+  constructor(cluster: Cluster, folder: string, mapSizes: Readonly<Record<string, number>> = {}) {
     this.cluster = cluster
     this.folder = folder
     this.daemons = NODE_NAMES.map(
-      (name) => new Daemon(cluster.node(name), join(folder, 'manifests'), join(folder, `${name}.log`)),
+      (name) =>
+        new Daemon(cluster.node(name), join(folder, 'manifests'), join(folder, `${name}.log`), mapSizes),
     )
   }
 
@@ -74,7 +77,7 @@ export async function setStage(options: StageOptions): Promise<Stage> {
     copyFileSync(join(EXAMPLES, file), join(folder, 'manifests', file))
   }
   try {
-    return new Stage(await createCluster(options), folder)
+    return new Stage(await createCluster(options), folder, options.mapSizes)
   } catch (error) {
     rmSync(folder, { recursive: true, force: true })
     throw error

@@ -1,7 +1,7 @@
 /** What the scenarios share: a cluster with a daemon on each node, and ways to say what should come of requests. */
 
 import assert from 'node:assert/strict'
-import type { Answer, ExecResult, NodeMember, NodeSettings, Stage } from '../cluster/index.ts'
+import type { Answer, ExecResult, NodeMember, NodeSettings, Stage, StageOptions } from '../cluster/index.ts'
 import { backendsOf, SLUICE, setStage, tally, until } from '../cluster/index.ts'
 import type { ServicePlan } from './objects.ts'
 import { manifest } from './objects.ts'
@@ -9,7 +9,7 @@ import { manifest } from './objects.ts'
 /** Far beyond what anything takes: for telling a failure. */
 export const LIMIT_MS = 20_000
 
-export interface NodesOptions extends Partial<NodeSettings> {
+export interface NodesOptions extends Partial<NodeSettings>, Pick<StageOptions, 'mapSizes'> {
   /** In the manifest `scenario.yaml`. */
   readonly services?: readonly ServicePlan[]
   /** Which of `examples/` too. The nodes always are. */
@@ -67,4 +67,12 @@ export async function eventually(what: string, condition: () => boolean | Promis
 /** Runs the command on a node, with its pins. */
 export async function sluice(node: NodeMember, ...args: readonly string[]): Promise<ExecResult> {
   return await node.exec([process.execPath, SLUICE, ...args, '--bpf-root', node.bpfRoot], { anyCode: true })
+}
+
+/** The index of a device of a node. */
+export async function ifindexOf(node: NodeMember, device: string): Promise<number> {
+  const { stdout } = await node.exec(['ip', '-json', 'link', 'show', device])
+  const [link]: readonly { readonly ifindex: number }[] = JSON.parse(stdout)
+  if (link === undefined) throw new Error(`${node.name} has no device ${device}`)
+  return link.ifindex
 }
