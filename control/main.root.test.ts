@@ -75,6 +75,7 @@ function sluice(...args: string[]) {
   return { code: status, stdout, stderr }
 }
 
+const MAP_SIZES = Object.entries(SIZES).flatMap(([name, entries]) => ['--map-size', `${name}=${entries}`])
 const RUN = [
   'run',
   ...[
@@ -89,7 +90,7 @@ const RUN = [
     '-v',
     '3',
   ],
-  ...Object.entries(SIZES).flatMap(([name, entries]) => ['--map-size', `${name}=${entries}`]),
+  ...MAP_SIZES,
 ]
 
 /** The daemon, and what it has logged. */
@@ -332,6 +333,30 @@ describe('clean-up', () => {
       assert.match(stderr, /^sluice: nothing is pinned under .*: start `sluice run`/)
     }
   })
+})
+
+it('mounts what a node lacks, and takes its own mount away again', () => {
+  // A mount namespace of its own: neither file system is there, and what is mounted ends with it.
+  const script = `
+    umount --all --types bpf,cgroup2
+    "$0" "$1" run --source files:${folder} --node-name n1 --bpf-root ${BPF_ROOT} ${MAP_SIZES.join(' ')} 2>&1 &
+    daemon=$!
+    until grep -q sluice/cgroup2 /proc/mounts && [ -e ${BPF_ROOT}/links/cgroup-connect4 ]; do
+      kill -0 $daemon || exit 1
+      sleep 0.05
+    done
+    kill $daemon
+    wait $daemon
+    "$0" "$1" cleanup --bpf-root ${BPF_ROOT}
+    cat /proc/mounts`
+  const { stdout, stderr } = spawnSync(
+    ...inNode('unshare', '--mount', 'sh', '-c', script, process.execPath, MAIN),
+    { encoding: 'utf8', timeout: LIMIT_MS },
+  )
+  assert.match(stdout, /mounted a BPF file system at \/sys\/fs\/bpf$/m, stderr)
+  assert.match(stdout, /mounted the cgroup v2 hierarchy at \/run\/sluice\/cgroup2$/m)
+  assert.match(stdout, /^removed cgroup v2 mount \/run\/sluice\/cgroup2$/m)
+  assert.doesNotMatch(stdout, /^cgroup2 /m)
 })
 
 describe('without root', () => {

@@ -1,7 +1,7 @@
 /** What must be so on the node before the daemon can work: privileges, kernel, the two mounts. */
 
-import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { RunOptions } from '../cli/options.ts'
 import { Refusal } from '../cli/refusal.ts'
 import { cgroupMount, isOn, kernelText, missing, probeKernel, probePrivileges } from '../cli/requirements.ts'
@@ -77,6 +77,7 @@ export async function removeMounts(run: RunCommand = runCommand): Promise<string
     if (result.code !== 0) throw new Error(describeFailure(argv, result))
   }
   rmdirSync(CGROUP_MOUNT)
-  rmdirSync(join(CGROUP_MOUNT, '..'))
+  const parent = dirname(CGROUP_MOUNT)
+  if (readdirSync(parent).length === 0) rmdirSync(parent)
   return [`cgroup v2 mount ${CGROUP_MOUNT}`]
 }
