@@ -384,21 +384,19 @@ static __always_inline bool is_node_address(addr_t address)
 __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, struct frontend *frontend,
 				struct step *step)
 {
-	bool found;
 	int verdict;
 
 	if (!packet || !frontend || !step || !accepting_device(skb))
 		return VERDICT_NEXT;
-	found = find_frontend(frontend, packet->tuple.destination, packet->tuple.destination_port,
-			      packet->protocol, false);
-	/* Also when no frontend is there: a hairpin's answer goes to whatever port the client had. */
+	/* Before any frontend is looked for: a hairpin's answer goes to whatever port the client had. */
 	verdict = through_unconfirmed(packet, step, FLOW_DIRECTION_INGRESS);
 	if (verdict != VERDICT_NEXT)
 		return verdict;
-	/* Mid-flow packets of what another proxy balanced before us pass. */
+	/* The node's own answers; and mid-flow packets of what another proxy balanced before us. */
 	if (!is_opening(packet))
 		return VERDICT_NEXT;
-	if (found)
+	if (find_frontend(frontend, packet->tuple.destination, packet->tuple.destination_port, packet->protocol,
+			  false))
 		return frontend->kind == FRONTEND_KIND_NODE_PORT && is_answer(packet) ? VERDICT_NEXT : VERDICT_OPEN;
 	if (!is_cluster_ip(packet->tuple.destination))
 		return may_be_backend(&packet->tuple.destination) ? VERDICT_DIRECT : VERDICT_NEXT;
