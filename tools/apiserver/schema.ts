@@ -53,6 +53,14 @@ const objectMeta: Message = [
   optional(10, 'deletionGracePeriodSeconds', 'integer'),
   map(11, 'labels'),
   map(12, 'annotations'),
+  list(13, 'ownerReferences', [
+    always(1, 'kind'),
+    always(3, 'name'),
+    always(4, 'uid'),
+    always(5, 'apiVersion'),
+    optional(6, 'controller', 'flag'),
+    optional(7, 'blockOwnerDeletion', 'flag'),
+  ]),
   list(14, 'finalizers'),
   list(17, 'managedFields', managedFields),
 ]

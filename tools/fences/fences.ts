@@ -63,6 +63,11 @@ export const ROOMS: readonly Room[] = [
   { place: 'loader/', mayImport: [] },
   { place: 'bpf/', mayImport: ['libbpf-ts', 'control/layout/'] },
   { place: 'bench/', mayImport: 'everything' },
+  // YAML has one door.
+  { place: 'tools/apiserver/', mayImport: ['tools/', 'control/source/files/yaml.ts'] },
+  // They run the control plane against the tests' own API server.
+  { place: 'tools/cases/', mayImport: 'everything' },
+  { place: 'tools/soak/', mayImport: 'everything' },
   { place: 'tools/', mayImport: ['tools/', 'libbpf-ts'] },
   {
     place: 'tools/packets/',
