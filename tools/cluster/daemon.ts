@@ -38,9 +38,10 @@ export class Daemon {
   /** How much of the log is of earlier lives. */
   #past = 0
 
+  /** `source` holds the arguments that say where the objects are. */
   constructor(
     node: NodeMember,
-    source: string,
+    source: readonly string[],
     log: string,
     mapSizes: Readonly<Record<string, number>> = {},
   ) {
@@ -54,7 +55,7 @@ export class Daemon {
       process.execPath,
       SLUICE,
       'run',
-      ...['--source', `files:${source}`],
+      ...source,
       ...['--node-name', node.name],
       ...['--bpf-root', node.bpfRoot],
       ...['--cgroup-root', node.cgroup],

@@ -1,5 +1,6 @@
 /** What demo and scenarios play on: the cluster, a daemon on each node, and a folder of manifests to edit. */
 
+import { once } from 'node:events'
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,31 +9,44 @@ import { createCluster } from './cluster.ts'
 import { Daemon } from './daemon.ts'
 import { replaceFile } from './replace-file.ts'
 import type { NodeName } from './topology.ts'
-import { NODE_NAMES } from './topology.ts'
+import { CLIENT, NODE_NAMES } from './topology.ts'
 
+const API_SERVER = join(import.meta.dirname, '../apiserver/main.ts')
 const EXAMPLES = join(import.meta.dirname, '../../examples')
+
+export type SourceKind = 'files' | 'kubernetes'
 
 export interface StageOptions extends ClusterOptions {
   /** Which of `examples/` the daemons get, by name without its end. Default: all. */
   readonly examples?: readonly string[]
+  /** Whether the daemons read the manifests themselves (the default), or watch an API server that has them. */
+  readonly source?: SourceKind
   /** Entries of the daemons' maps, where the few of a little cluster do not suffice. */
   readonly mapSizes?: Readonly<Record<string, number>>
 }
 
 export class Stage implements AsyncDisposable {
   readonly cluster: Cluster
-  /** Holds the manifests, which the daemons watch, and their logs. */
+  /** Holds the manifests, which the daemons or their API server watch, and their logs. */
   readonly folder: string
+  readonly source: SourceKind
   readonly daemons: readonly Daemon[]
 
-  constructor(cluster: Cluster, folder: string, mapSizes: Readonly<Record<string, number>> = {}) {
+  constructor(cluster: Cluster, folder: string, { source = 'files', mapSizes }: StageOptions) {
     this.cluster = cluster
     this.folder = folder
+    this.source = source
+    const place =
+      source === 'kubernetes'
+        ? ['--source', 'kubernetes', '--kubeconfig', kubeconfigIn(folder)]
+        : ['--source', `files:${manifestsIn(folder)}`]
     this.daemons = NODE_NAMES.map(
-      (name) =>
-        new Daemon(cluster.node(name), join(folder, 'manifests'), join(folder, `${name}.log`), mapSizes),
+      (name) => new Daemon(cluster.node(name), place, join(folder, `${name}.log`), mapSizes),
     )
   }
+
+  /** Where the API server listens, if the daemons watch one. */
+  readonly apiServer = `https://${CLIENT.ipv4}:6443`
 
   daemon(name: NodeName): Daemon {
     const daemon = this.daemons.find((each) => each.node.name === name)
@@ -42,7 +56,7 @@ export class Stage implements AsyncDisposable {
 
   /** Path of a manifest. */
   manifest(name: string): string {
-    return join(this.folder, 'manifests', `${name}.yaml`)
+    return join(manifestsIn(this.folder), `${name}.yaml`)
   }
 
   /** Changes a manifest, as with an editor. */
@@ -71,15 +85,44 @@ export async function setStage(options: StageOptions): Promise<Stage> {
   const folder = mkdtempSync(join(tmpdir(), `${options.prefix}-`))
   // The last resort for Ctrl-C: the cluster has its own.
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-  mkdirSync(join(folder, 'manifests'))
+  mkdirSync(manifestsIn(folder))
   for (const file of readdirSync(EXAMPLES).filter((name) => name.endsWith('.yaml'))) {
     if (options.examples?.includes(file.slice(0, -'.yaml'.length)) === false) continue
-    copyFileSync(join(EXAMPLES, file), join(folder, 'manifests', file))
+    copyFileSync(join(EXAMPLES, file), join(manifestsIn(folder), file))
   }
   try {
-    return new Stage(await createCluster(options), folder, options.mapSizes)
+    const stage = new Stage(await createCluster(options), folder, options)
+    if (options.source === 'kubernetes') await startApiServer(stage)
+    return stage
   } catch (error) {
     rmSync(folder, { recursive: true, force: true })
     throw error
   }
+}
+
+/** Somewhere outside, where every node reaches it without a service: beside the client. Ends with the cluster. */
+async function startApiServer({ cluster, folder }: Stage): Promise<void> {
+  const child = cluster.client.spawn(
+    [
+      process.execPath,
+      API_SERVER,
+      ...['--manifests', manifestsIn(folder)],
+      ...['--kubeconfig', kubeconfigIn(folder)],
+      ...['--host', CLIENT.ipv4],
+    ],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`the API server ended with ${code} before it listened`)
+  })
+  ended.catch(() => undefined)
+  if (child.stdout !== null) await Promise.race([once(child.stdout, 'data'), ended])
+}
+
+function manifestsIn(folder: string): string {
+  return join(folder, 'manifests')
+}
+
+function kubeconfigIn(folder: string): string {
+  return join(folder, 'kubeconfig')
 }

@@ -115,8 +115,11 @@ test('options: circumstances, and words for what they take', () => {
   assert.deepEqual(parseOptions([]).once, false)
   assert.deepEqual(parseOptions(['--once', '--rp-filter', '--br-netfilter', '1', '--drop-invalid']), {
     once: true,
+    source: 'files',
     settings: { rpFilter: 1, forwardPolicyDrop: false, dropInvalid: true, brNetfilter: 1 },
   })
   assert.throws(() => parseOptions(['--br-netfilter', '2']), /takes 0 or 1/)
+  assert.equal(parseOptions(['--source', 'kubernetes']).source, 'kubernetes')
+  assert.throws(() => parseOptions(['--source', 'etcd']), /takes files or kubernetes/)
   assert.throws(() => parseOptions(['--twice']), /--twice/)
 })

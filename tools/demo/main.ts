@@ -52,10 +52,13 @@ async function demo(options: DemoOptions): Promise<number> {
 
 async function perform(options: DemoOptions, signal: AbortSignal): Promise<number> {
   const start = performance.now()
-  await using stage = await setStage({ prefix: `sld${process.pid}`, ...options.settings })
+  const { source, settings } = options
+  await using stage = await setStage({ prefix: `sld${process.pid}`, source, ...settings })
   console.log(heading('A little cluster, each box a network namespace'))
   console.log(PICTURE)
   console.log(note(`built in ${seconds(start)}`))
+  if (source === 'kubernetes')
+    console.log(note(`an API server beside the client, at ${stage.apiServer}, has the objects`))
   const score = new Score()
   const refusal = await startDaemons(stage, score)
   if (refusal !== undefined) {

@@ -1,11 +1,13 @@
 /** The demo's command line. Pure. */
 
 import { parseArgs } from 'node:util'
-import type { NodeSettings } from '../cluster/index.ts'
+import type { NodeSettings, SourceKind } from '../cluster/index.ts'
 
 export interface DemoOptions {
   /** Show everything once and end, instead of staying up to play with. */
   readonly once: boolean
+  /** Where the daemons find the objects. */
+  readonly source: SourceKind
   /** Under which circumstances on the nodes. */
   readonly settings: Partial<NodeSettings>
 }
@@ -13,6 +15,7 @@ export interface DemoOptions {
 export const USAGE = `usage: npm start [-- OPTION …]
 
   --once               show everything, print a summary and end: exit code 0 if all of it was right
+  --source KIND        files: the daemons read the manifests (default); kubernetes: they watch an API server that has them
   --rp-filter          nodes with strict reverse path filtering (net.ipv4.conf.all.rp_filter=1)
   --forward-drop       nodes whose iptables FORWARD chain has policy DROP
   --drop-invalid       nodes that drop what conntrack calls INVALID
@@ -25,6 +28,7 @@ export function parseOptions(args: readonly string[]): DemoOptions {
     args: [...args],
     options: {
       once: { type: 'boolean', default: false },
+      source: { type: 'string', default: 'files' },
       'rp-filter': { type: 'boolean', default: false },
       'forward-drop': { type: 'boolean', default: false },
       'drop-invalid': { type: 'boolean', default: false },
@@ -35,8 +39,13 @@ export function parseOptions(args: readonly string[]): DemoOptions {
   if (brNetfilter !== '0' && brNetfilter !== '1') {
     throw new Error(`--br-netfilter ${brNetfilter}: takes 0 or 1`)
   }
+  const { source } = values
+  if (source !== 'files' && source !== 'kubernetes') {
+    throw new Error(`--source ${source}: takes files or kubernetes`)
+  }
   return {
     once: values.once,
+    source,
     settings: {
       rpFilter: values['rp-filter'] ? 1 : 0,
       forwardPolicyDrop: values['forward-drop'],

@@ -64,6 +64,15 @@ function commands(stage: Stage): string[] {
     ...command('', `npx sluice flows ${pins}`),
     ...command('the same without us', `bpftool map dump pinned ${pinOf(node.bpfRoot, 'frontends4')}`),
     ...command('edit, save, watch', `\${EDITOR:-vi} ${stage.manifest('web')}`),
+    ...(stage.source === 'kubernetes'
+      ? command(
+          'what the API server tells its watches',
+          inside(
+            cluster.client,
+            `curl -skN -H 'Authorization: Bearer token-1' '${stage.apiServer}/apis/discovery.k8s.io/v1/endpointslices?watch=1'`,
+          ),
+        )
+      : []),
     ...command('a crash (the demo starts it again)', `kill -9 ${stage.daemons[0]?.pid ?? ''}`),
     ...command('what the daemons say', `tail -f ${join(folder, 'n1.log')} ${join(folder, 'n2.log')}`),
     '',
