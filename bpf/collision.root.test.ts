@@ -111,6 +111,16 @@ group('one client port towards two frontends', () => {
     assert.equal(exchange(other), `tcp ${CLIENT} > ${POD} ACK | tcp 10.96.0.11:80 > ${CLIENT} ACK`)
   })
 
+  test('what was confirmed and is swept is in nobody’s way', () => {
+    using node = nodeWithTwins([POD])
+    talk(node, '10.96.0.10:80').shakeHands()
+    assert.equal(node.datapath.sweep(100_000, 1000).expired, 2)
+    const other = talk(node, '10.96.0.11:80')
+    other.shakeHands()
+    assert.equal(other.clientPortSeen, 4000)
+    assert.equal(exchange(other), `tcp ${CLIENT} > ${POD} ACK | tcp 10.96.0.11:80 > ${CLIENT} ACK`)
+  })
+
   test('a hundred connections to each of two frontends from the same ports: none meets another', () => {
     using node = nodeWithTwins([POD])
     const seen = new Set<string>()

@@ -226,7 +226,7 @@ static __always_inline bool advance_request(struct flow *flow, const struct pack
 		if (!serves(flow))
 			return false;
 		if (is_udp_confirmed(flow))
-			promote(flow);
+			promote(flow, 0);
 		return true;
 	}
 	if (is_opening(packet)) {
@@ -242,7 +242,7 @@ static __always_inline bool advance_request(struct flow *flow, const struct pack
 	if (flow->state == FLOW_STATE_REPLIED && packet->tcp_flags & TCP_ACK &&
 	    (flow->flags & FLOW_FLAG_CONFIRMED || packet->acknowledged == flow->sequence + 1)) {
 		flow->flags |= FLOW_FLAG_CONFIRMED;
-		promote(flow);
+		promote(flow, packet->tcp_flags & TCP_FIN);
 	}
 	return true;
 }

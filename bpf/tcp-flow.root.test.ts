@@ -32,6 +32,13 @@ class Web implements Disposable {
     return [...this.node.datapath.flows.entries()].length
   }
 
+  /** Of the confirmed sides, the request's first: state, and whether a RST was seen. */
+  get noted(): [state: number, reset: number][] {
+    return [...this.node.datapath.flows.entries()]
+      .sort(([a], [b]) => a.direction - b.direction)
+      .map(([, { state, reset }]) => [state, reset])
+  }
+
   [Symbol.dispose](): void {
     this.node[Symbol.dispose]()
   }
@@ -93,6 +100,11 @@ group('a TCP flow is confirmed by the ACK of exactly the sequence number of its 
       client.reply('SYN ACK')
       client.request(flags, segment)
       assert.equal(web.confirmed, 2)
+      const { ESTABLISHED, CLOSING } = flowState
+      assert.deepEqual(web.noted, [
+        [flags.startsWith('FIN') ? CLOSING : ESTABLISHED, 0],
+        [ESTABLISHED, 0],
+      ])
     })
   }
 
@@ -263,38 +275,56 @@ group('an established connection', () => {
     assert.equal(web.confirmed, 0)
   })
 
-  const endings: [sentence: string, end: (client: TcpConversation) => void][] = [
-    ['the client sent FIN', (client) => client.request('FIN ACK')],
-    ['the backend sent FIN', (client) => client.reply('FIN ACK')],
-    [
-      'both sent FIN',
-      (client) => {
+  interface Ending {
+    readonly sentence: string
+    readonly end: (client: TcpConversation) => void
+    /** State, and whether a RST was seen, of the request's side and of the reply's. */
+    readonly noted: readonly (readonly [state: number, reset: number])[]
+  }
+  const open = [flowState.ESTABLISHED, 0] as const
+  const closing = [flowState.CLOSING, 0] as const
+  const reset = [flowState.CLOSING, 1] as const
+  const endings: Ending[] = [
+    { sentence: 'the client sent FIN', end: (client) => client.request('FIN ACK'), noted: [closing, open] },
+    { sentence: 'the backend sent FIN', end: (client) => client.reply('FIN ACK'), noted: [open, closing] },
+    {
+      sentence: 'both sent FIN',
+      end: (client) => {
         client.request('FIN ACK')
         client.reply('FIN ACK')
         client.request('ACK')
       },
-    ],
-    ['the client sent RST', (client) => client.request('RST')],
-    ['the backend sent RST', (client) => client.reply('RST')],
+      noted: [closing, closing],
+    },
+    { sentence: 'the client sent RST', end: (client) => client.request('RST'), noted: [reset, open] },
+    { sentence: 'the backend sent RST', end: (client) => client.reply('RST'), noted: [open, reset] },
   ]
-  for (const [sentence, end] of endings) {
+  for (const { sentence, end, noted } of endings) {
     test(`${sentence}: what is on its way still goes both ways, a SYN picks anew and can be confirmed`, () => {
       using web = new Web()
       const client = web.client()
       client.shakeHands()
       end(client)
+      assert.deepEqual(web.noted, noted)
       assert.equal(describe(client.request('ACK').packet), `tcp 10.244.1.2:4000 > ${BACKENDS[0]} ACK`)
       assert.equal(describe(client.reply('ACK').packet), 'tcp 10.96.0.10:80 > 10.244.1.2:4000 ACK')
       assert.equal(client.shakeHands(), BACKENDS[1])
       assert.equal(describe(client.reply('ACK').packet), 'tcp 10.96.0.10:80 > 10.244.1.2:4000 ACK')
       assert.equal(web.confirmed, 2)
-      const states = [...web.node.datapath.flows.entries()].map(([, flow]) => [flow.state, flow.reset])
-      assert.deepEqual(states, [
-        [flowState.ESTABLISHED, 0],
-        [flowState.ESTABLISHED, 0],
-      ])
+      assert.deepEqual(web.noted, [open, open])
     })
   }
+
+  test('that was swept is nobody’s: its packets pass untouched, a SYN picks anew', () => {
+    using web = new Web()
+    const client = web.client()
+    client.shakeHands()
+    assert.equal(web.node.datapath.sweep(100_000, 1000).expired, 2)
+    assert.ok(client.reply('ACK').untouched)
+    assert.ok(client.request('ACK').untouched)
+    assert.equal(client.shakeHands(), BACKENDS[1])
+    assert.equal(web.confirmed, 2)
+  })
 
   test('a service with one backend: the client uses its port again and again', () => {
     using web = new Web()

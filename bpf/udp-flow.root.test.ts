@@ -109,6 +109,19 @@ group('a UDP flow is confirmed by time', () => {
     assert.deepEqual(after, [flowState.ESTABLISHED, flowState.ESTABLISHED])
   })
 
+  test('anew after it was swept', () => {
+    using dns = new Dns()
+    const client = dns.client()
+    client.request()
+    dns.letPass(3000)
+    client.request()
+    assert.equal(dns.node.datapath.sweep(100_000, 1000).expired, 2)
+    client.request()
+    assert.equal(client.backend, BACKENDS[1])
+    assert.equal(dns.confirmed, 0)
+    assert.equal(describe(client.reply().packet), 'udp 10.96.0.53:53 > 10.244.1.2:4000')
+  })
+
   test('with no room the datagrams go on, and new clients are told that the port is unreachable', () => {
     using dns = new Dns({ flows4: 2 })
     for (const port of [4000, 4001]) {

@@ -180,9 +180,9 @@ __noinline int find_source_port(struct flow *request)
 	return 0;
 }
 
-static __always_inline void promote_entry(struct flow *flow, __u8 state)
+static __always_inline void promote_entry(struct flow *flow)
 {
-	flow->state = state;
+	flow->state = FLOW_STATE_ESTABLISHED;
 	flow->last_seen = sweep_clock();
 	flow->flags = (flow->flags | FLOW_FLAG_CONFIRMED) & ~FLOW_FLAG_PROMOTED;
 }
@@ -192,9 +192,10 @@ static __always_inline void promote_entry(struct flow *flow, __u8 state)
  * a packet that missed in `flows` just before must not take the flow for a new
  * one. 0 when the table is full (new connections are then refused for a
  * while, before they exist) or the reply's key is another flow's by now; the
- * flow lives on in `embryonic`, and the next packet tries again.
+ * flow lives on in `embryonic`, and the next packet tries again. `closing`: the
+ * proof carries the client's FIN.
  */
-__noinline int promote(struct flow *unconfirmed)
+__noinline int promote(struct flow *unconfirmed, int closing)
 {
 	struct scratch *scratch = get_scratch();
 	struct flow *taken, *twin;
@@ -203,10 +204,12 @@ __noinline int promote(struct flow *unconfirmed)
 	if (!scratch || !unconfirmed)
 		return 0;
 	scratch->request = *unconfirmed;
-	promote_entry(&scratch->request, FLOW_STATE_ESTABLISHED);
+	promote_entry(&scratch->request);
 	mirror_flow(&scratch->reply, &scratch->request);
 	if (unconfirmed->state != FLOW_STATE_REPLIED)
 		scratch->reply.state = FLOW_STATE_NEW;
+	if (closing)
+		scratch->request.state = FLOW_STATE_CLOSING;
 	error = bpf_map_update_elem(&flows, &scratch->reply.key, &scratch->reply, BPF_NOEXIST);
 	if (error) {
 		taken = find_flow(&flows, &scratch->reply.key);
