@@ -12,7 +12,7 @@ import { findTestFiles, selectTestFiles } from './discover.ts'
 import type { Inventory } from './leftovers.ts'
 import { leftProcesses, newSince, RUN_VARIABLE, takeInventory } from './leftovers.ts'
 import type { Result } from './results.ts'
-import { closingLine, detailLines, resultLine } from './results.ts'
+import { casesLines, closingLine, detailLines, resultLine } from './results.ts'
 import { runFile } from './run-file.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -51,7 +51,7 @@ async function main(filters: readonly string[]): Promise<void> {
   }
   record(await leavesNothingBehind(run, before))
 
-  for (const line of detailLines(results)) console.log(line)
+  for (const line of [...detailLines(results), ...casesLines(results)]) console.log(line)
   console.log('')
   console.log(closingLine(results))
   process.exitCode = results.some((result) => result.failures.length > 0) ? 1 : 0

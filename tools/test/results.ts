@@ -23,6 +23,8 @@ export interface Result {
   readonly seconds: number
   /** What it printed, shown when it failed. */
   readonly output: string
+  /** The ids of the known faults that its tests show to be absent, where they are named after some. */
+  readonly cases?: readonly string[]
 }
 
 const SUBJECT_WIDTH = 52
@@ -70,6 +72,17 @@ export function detailLines(results: readonly Result[]): string[] {
     lines.push(styleText('yellow', `− ${[result.subject, ...skip.name].join(' › ')}: ${skip.reason}`))
   }
   return lines
+}
+
+/** The ids of faults that a test is named after: `B39 the watch goes silent`. */
+export function casesIn(name: string): string[] {
+  return name.match(/\bB\d\d\b/g) ?? []
+}
+
+/** One line with the ids of all faults that passing tests are named after; nothing when there are none. */
+export function casesLines(results: readonly Result[]): string[] {
+  const ids = [...new Set(results.flatMap(({ cases = [] }) => cases))].sort()
+  return ids.length === 0 ? [] : ['', `known faults of other proxies, shown to be absent: ${ids.join(' ')}`]
 }
 
 /** The closing line, which other programs read. */

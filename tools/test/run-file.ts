@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { EventData } from 'node:test'
 import { run } from 'node:test'
 import { inspect } from 'node:util'
-import type { Failure, Result, Skip } from './results.ts'
+import { casesIn, type Failure, type Result, type Skip } from './results.ts'
 
 /** Not a measure of speed: a test that hangs must not hang the run. */
 const TEST_TIMEOUT_MS = 300_000
@@ -16,6 +16,7 @@ export async function runFile(root: string, path: string): Promise<Result> {
   const skips: Skip[] = []
   const names: string[] = []
   const output: string[] = []
+  const cases: string[] = []
   let passed = 0
 
   const file = join(root, path)
@@ -36,6 +37,7 @@ export async function runFile(root: string, path: string): Promise<Result> {
       failures.push({ name: nameOf(data), details: 'marked "todo": finish the test or remove it' })
     } else if (data.details.type !== 'suite' && data.name !== file) {
       passed += 1
+      cases.push(...casesIn(data.name))
     }
   })
   stream.on('test:fail', (data) => {
@@ -52,7 +54,7 @@ export async function runFile(root: string, path: string): Promise<Result> {
     failures.push({ name: [], details: 'the file holds no test' })
   }
   const seconds = (performance.now() - start) / 1000
-  return { subject: path, passed, failures, skips, seconds, output: output.join('') }
+  return { subject: path, passed, failures, skips, seconds, output: output.join(''), cases }
 }
 
 function failureType(data: EventData.TestFail): unknown {

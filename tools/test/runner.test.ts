@@ -8,7 +8,7 @@ import { promisify, stripVTControlCharacters } from 'node:util'
 import { findTestFiles, selectTestFiles } from './discover.ts'
 import { newSince } from './leftovers.ts'
 import type { Result } from './results.ts'
-import { closingLine, detailLines, resultLine } from './results.ts'
+import { casesIn, casesLines, closingLine, detailLines, resultLine } from './results.ts'
 
 test('test files are found by name, not below node_modules or build', () => {
   const root = mkdtempSync(join(tmpdir(), 'sluice-discover-'))
@@ -56,6 +56,15 @@ test('a file is one line, a failure is told in full, a skip with its reason, the
   assert.match(details, /− control\/a\.test\.ts › other: needs SCTP/)
   assert.equal(closingLine([result, result]), '4 passed, 2 failed, 2 skipped')
   assert.equal(closingLine([]), '0 passed, 0 failed, 0 skipped')
+  assert.deepEqual(casesLines([result]), [])
+  assert.match(
+    casesLines([
+      { ...result, cases: ['B46', 'B09'] },
+      { ...result, cases: ['B46'] },
+    ])[1] ?? '',
+    /: B09 B46$/,
+  )
+  assert.deepEqual(casesIn('B45 B46 a daemon starts; B1 and AB47 are no ids'), ['B45', 'B46'])
 })
 
 test('new things are leftovers unless their owner is still at work', () => {
