@@ -1,5 +1,6 @@
 /** What demo and scenarios play on: the cluster, a daemon on each node, and a folder of manifests to edit. */
 
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -47,6 +48,9 @@ export class Stage implements AsyncDisposable {
 
   /** Where the API server listens, if the daemons watch one. */
   readonly apiServer = `https://${CLIENT.ipv4}:6443`
+
+  /** The API server's process, if there is one: a frozen one (SIGSTOP) is silent. */
+  apiServerProcess: ChildProcess | undefined
 
   daemon(name: NodeName): Daemon {
     const daemon = this.daemons.find((each) => each.node.name === name)
@@ -101,7 +105,8 @@ export async function setStage(options: StageOptions): Promise<Stage> {
 }
 
 /** Somewhere outside, where every node reaches it without a service: beside the client. Ends with the cluster. */
-async function startApiServer({ cluster, folder }: Stage): Promise<void> {
+async function startApiServer(stage: Stage): Promise<void> {
+  const { cluster, folder } = stage
   const child = cluster.client.spawn(
     [
       process.execPath,
@@ -116,6 +121,7 @@ async function startApiServer({ cluster, folder }: Stage): Promise<void> {
     throw new Error(`the API server ended with ${code} before it listened`)
   })
   ended.catch(() => undefined)
+  stage.apiServerProcess = child
   if (child.stdout !== null) await Promise.race([once(child.stdout, 'data'), ended])
 }
 
