@@ -1,6 +1,6 @@
 /** The real datapath in the kernel, filled by the real dataplane, without any device that traffic comes through. */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { type BpfObject, loadObject, netnsCookie, readSpec } from 'libbpf-ts'
@@ -9,11 +9,11 @@ import { viewOf } from '../control/layout/bytes.ts'
 import * as generated from '../control/layout/generated.ts'
 import { desiredState } from '../control/model/desired.ts'
 import { bpffsMount } from '../tools/cluster/mounts.ts'
+import { DATAPATH_OBJECT } from '../tools/packets/datapath.ts'
 import { NODE, syntheticCluster } from './synthetic.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 const BUILD = path.join(ROOT, 'build')
-export const OBJECT_PATH = path.join(BUILD, 'datapath4.bpf.o')
 
 /** Test runs without a device of their own happen on the loopback device of the process' network namespace. */
 const LOOPBACK = 1
@@ -35,6 +35,18 @@ export function pinRoot(name: string): string {
   return path.join(bpffsMount(), `slb${process.pid}-${name}`)
 }
 
+/** Has pins go with the process, also when a signal ends it. */
+export function removePinsAtExit(): void {
+  process.on('exit', () => {
+    const mount = bpffsMount()
+    for (const name of readdirSync(mount).filter((each) => each.startsWith(`slb${process.pid}-`)))
+      rmSync(path.join(mount, name), { recursive: true, force: true })
+  })
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => process.exit(128 + os.constants.signals[signal]))
+  }
+}
+
 /** A datapath that balances the services of a synthetic cluster. */
 export class BenchDatapath implements AsyncDisposable {
   readonly services: number
@@ -45,7 +57,7 @@ export class BenchDatapath implements AsyncDisposable {
     this.services = services
     this.#root = pinRoot(String(services))
     const constants = { host_netns_cookie: netnsCookie() ?? 0n }
-    this.dataplane = new BpfDataplane({ objectPath: OBJECT_PATH, bpfRoot: this.#root, constants })
+    this.dataplane = new BpfDataplane({ objectPath: DATAPATH_OBJECT, bpfRoot: this.#root, constants })
   }
 
   /** Fills the maps, and makes the loopback device one of pods: its packets are translated. */

@@ -5,6 +5,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { measureConnections } from './connections.ts'
+import { removePinsAtExit } from './datapath.ts'
 import { thisMachine } from './machine.ts'
 import { measurePackets } from './packets.ts'
 import { type Finding, resultsJson, textTable, updatePage } from './result.ts'
@@ -33,6 +34,7 @@ async function main(wanted: readonly string[]): Promise<number> {
     console.error('bench: needs root, to load BPF programs: run it with sudo')
     return 2
   }
+  removePinsAtExit()
   const findings: Finding[] = []
   for (const [name, measure] of Object.entries(GROUPS)) {
     if (wanted.length > 0 && !wanted.includes(name)) continue

@@ -107,7 +107,7 @@ async function casesOf(datapaths: readonly BenchDatapath[]): Promise<{ hot: Case
   }
   const established = (['tcp', 'udp'] as const).flatMap((protocol) => establishedCases(protocol, of))
   return {
-    hot: [...unconcernedCases(), ...established, newFlow('one frontend', () => 1)],
+    hot: [...unconcernedCases(), ...directCases(of), ...established, newFlow('one frontend', () => 1)],
     spread: spreadCases(of),
   }
 }
@@ -153,6 +153,29 @@ function establishedCases(protocol: 'tcp' | 'udp', of: FlowOf): Case[] {
       },
     },
   ]
+}
+
+/** What pods say to each other directly: the filter lets it through to the look-ups, which find nothing. */
+function directCases(of: FlowOf): Case[] {
+  const client = `${CLIENT}:50000`
+  const cases = [
+    { name: 'packet to an endpoint, without a flow, ingress', program: 'ingress', toEndpoint: true },
+    { name: 'packet from an endpoint, without a flow, egress', program: 'egress', toEndpoint: false },
+  ] as const
+  return cases.map(({ name, program, toEndpoint }) => {
+    const packet = (datapath: BenchDatapath): Uint8Array => {
+      const { backend } = of(datapath, 'tcp')
+      const [from, to] = toEndpoint ? [client, backend] : [backend, client]
+      return request({ protocol: 'TCP', client: from, frontend: to })
+    }
+    return {
+      name,
+      program,
+      packet,
+      repeat: 50_000,
+      check: (datapath, frame) => assert.deepEqual(Buffer.from(frame), Buffer.from(packet(datapath))),
+    }
+  })
 }
 
 function newFlow(to: string, frontends: (datapath: BenchDatapath) => number): Case {

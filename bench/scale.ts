@@ -39,6 +39,11 @@ export async function measureScale(): Promise<Finding[]> {
       unit: 'ms',
       aim: 50,
     },
+    {
+      name: `${SIZE}: objects to kernel, resident memory of the process`,
+      value: median((r) => r.resident),
+      unit: 'MB',
+    },
     ...(await measureDaemon()),
   ]
 }

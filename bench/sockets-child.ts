@@ -13,7 +13,7 @@ import { desiredState } from '../control/model/desired.ts'
 // System calls without Node.js' event loop around them: it takes longer than what is measured.
 import { libc } from '../loader/src/ffi.ts'
 import { parseEndpoint } from '../tools/packets/build.ts'
-import { BenchDatapath } from './datapath.ts'
+import { BenchDatapath, removePinsAtExit } from './datapath.ts'
 import { percentile } from './measure.ts'
 import { clusterIp, ENDPOINT_PORT, NODE, SERVICE_PORT, serviceKey, syntheticCluster } from './synthetic.ts'
 
@@ -155,4 +155,5 @@ async function run(cgroup: string): Promise<SocketReport> {
 
 const [cgroup] = process.argv.slice(2)
 if (cgroup === undefined) throw new Error('usage: sockets-child.ts FOLDER_OF_ITS_CGROUP')
+removePinsAtExit()
 console.log(JSON.stringify(await run(cgroup)))
