@@ -176,6 +176,18 @@ group('a flow is translated both ways', () => {
     })
   }
 
+  test('TCP: to a backend that has the node’s own address', () => {
+    using node = createTestNode()
+    node.services.addService({ clusterIp: '10.96.0.1:443', backends: ['192.168.0.10:6443'] })
+    const flow = new TcpConversation(node, {
+      device: PORT1,
+      client: `${CLIENT}:4000`,
+      frontend: '10.96.0.1:443',
+    })
+    assert.equal(flow.shakeHands(), '192.168.0.10:6443')
+    assert.equal(describe(flow.reply('ACK').packet), `tcp 10.96.0.1:443 > ${CLIENT}:4000 ACK`)
+  })
+
   test('UDP: a datagram and its answer', () => {
     using node = nodeWithWeb()
     const flow = new UdpConversation(node, {

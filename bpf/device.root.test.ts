@@ -213,6 +213,14 @@ group('an external client at a node port', () => {
     })
   }
 
+  test('(a client behind a tunnel is none: it is a pod of another node)', () => {
+    using node = nodeWith([REMOTE])
+    node.services.addDevice({ ...UPLINK, class: 'tunnel' })
+    const outcome = node.receive(UPLINK, syn('10.244.2.9:4000', '10.96.0.10:80'))
+    assert.deepEqual([outcome.verdict, outcome.mark], ['next', 0])
+    assert.equal(describe(outcome.packet), `tcp 10.244.2.9:4000 > ${REMOTE.endpoint} SYN`)
+  })
+
   test('does not lose marks of others', () => {
     using node = nodeWith([REMOTE])
     const outcome = node.receive(UPLINK, syn(CLIENT, '192.168.0.10:30080'), FOREIGN)

@@ -190,6 +190,18 @@ group('a SYN that was sent before', () => {
     assert.equal(web.confirmed, 2)
   })
 
+  test('goes to another one when the backend that has answered is gone', () => {
+    using web = new Web()
+    const client = web.client()
+    client.request('SYN')
+    client.reply('SYN ACK')
+    const [first] = web.service.backends
+    assert.ok(first)
+    web.node.services.retire(first, 'GONE')
+    client.request('SYN')
+    assert.equal(client.backend, BACKENDS[1])
+  })
+
   test('is a new attempt after the backend refused with a RST, which the client got to see', () => {
     using web = new Web()
     const client = web.client()
