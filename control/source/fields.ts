@@ -50,6 +50,11 @@ export class Fields {
     return pathOf(this.#place)
   }
 
+  /** Whatever it is; undefined where it is absent. */
+  value(name: string): unknown {
+    return this.#get(name)
+  }
+
   has(name: string): boolean {
     return this.#get(name) !== undefined
   }
@@ -60,7 +65,7 @@ export class Fields {
   }
 
   children(name: string): readonly Fields[] {
-    return this.#list(name).map((item, index) => new Fields(item, { from: this, name, index }))
+    return this.list(name).map((item, index) => new Fields(item, { from: this, name, index }))
   }
 
   text(name: string, whenAbsent: string): string {
@@ -81,9 +86,7 @@ export class Fields {
 
   oneOf<T extends string>(name: string, allowed: readonly T[], whenAbsent?: T): T {
     const value = this.#get(name) ?? whenAbsent
-    const found = allowed.find((option) => option === value)
-    if (found !== undefined) return found
-    throw this.#wrong(name, value, `one of ${allowed.join(', ')}`)
+    return checkOneOf(value, allowed, () => [...this.path, name])
   }
 
   integer(name: string, whenAbsent: number): number {
@@ -103,7 +106,7 @@ export class Fields {
   }
 
   texts(name: string): readonly string[] {
-    return this.#list(name).map((item, i) => {
+    return this.list(name).map((item, i) => {
       if (typeof item === 'string') return item
       throw new FieldError([...this.path, name, i], isNot(item, 'a string; put it in quotes'))
     })
@@ -117,7 +120,7 @@ export class Fields {
   }
 
   /** An absent list is an empty one. */
-  #list(name: string): readonly unknown[] {
+  list(name: string): readonly unknown[] {
     const value = this.#get(name) ?? NO_ITEMS
     if (Array.isArray(value)) return value
     throw this.#wrong(name, value, 'a list')
@@ -140,6 +143,13 @@ function pathOf(place: Path | Step): Path {
   if (!('from' in place)) return place
   const { from, name, index } = place
   return index === undefined ? [...from.path, name] : [...from.path, name, index]
+}
+
+/** Throws a FieldError if the value is not one of those allowed. */
+export function checkOneOf<T extends string>(value: unknown, allowed: readonly T[], path: () => Path): T {
+  const found = allowed.find((option) => option === value)
+  if (found !== undefined) return found
+  throw new FieldError(path(), isNot(value, `one of ${allowed.join(', ')}`))
 }
 
 /** `"80" is not a whole number` */

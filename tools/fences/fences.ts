@@ -85,6 +85,7 @@ export const SINGLE_DOOR_PACKAGES: readonly string[] = [
   'pino',
   'prom-client',
   'protobufjs',
+  'undici',
   'yaml',
   'zod',
 ]

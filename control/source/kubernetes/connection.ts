@@ -1,0 +1,135 @@
+/**
+ * Requests to the API server: the only file that knows undici. With HTTP/2 all watches share one connection, which is
+ * asked for signs of life; a server or proxy that has HTTP/1.1 alone gets a connection for each.
+ */
+
+import { hash } from 'node:crypto'
+import { Agent, type Dispatcher, ProxyAgent } from 'undici'
+import type { CredentialReader, Credentials } from './credentials.ts'
+import type { Timing } from './timing.ts'
+
+/** The beginning of an answer. */
+export interface Answer {
+  readonly status: number
+  /** Without parameters. */
+  readonly contentType: string
+  /** From the header Retry-After. */
+  readonly retryAfterMs: number | undefined
+  /** Breaking off its iteration ends the request. Throws Error where the connection breaks. */
+  readonly body: AsyncIterable<Buffer>
+  /** The server does not take the credentials this was asked with: the next ones are read anew. */
+  refuseCredentials(): void
+}
+
+/** Why a request is given up: the connection it is on is not used for others. */
+export class SilenceError extends Error {}
+
+/** A way to the API server. */
+export interface Connection {
+  /** @throws Error when there is no answer, with a message that says why; the signal's reason when it is aborted. */
+  get(target: string, accept: string, signal: AbortSignal): Promise<Answer>
+}
+
+/** Longer ones are worth no memory: events are small, and a list is as long as it is. */
+const STREAM_WINDOW_BYTES = 1 << 20
+const CONNECTION_WINDOW_BYTES = 8 << 20
+
+export class ApiConnection implements Connection {
+  readonly #reader: CredentialReader
+  readonly #timing: Timing
+  #current: { readonly key: string; readonly dispatcher: Dispatcher } | undefined
+
+  constructor(reader: CredentialReader, timing: Timing) {
+    this.#reader = reader
+    this.#timing = timing
+  }
+
+  async get(target: string, accept: string, signal: AbortSignal): Promise<Answer> {
+    const credentials = await this.#reader.read()
+    signal.throwIfAborted()
+    const dispatcher = this.#dispatcherFor(credentials)
+    signal.addEventListener('abort', () => {
+      if (signal.reason instanceof SilenceError) this.#abandon(dispatcher)
+    })
+    const { statusCode, headers, body } = await dispatcher.request({
+      origin: new URL(this.#reader.server).origin,
+      path: `${new URL(this.#reader.server).pathname.replace(/\/$/, '')}${target}`,
+      method: 'GET',
+      headers: { ...credentials.headers, accept, 'user-agent': 'sluice' },
+      signal,
+      // Time is kept by who asks.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    })
+    return {
+      status: statusCode,
+      contentType: mediaType(headers['content-type']),
+      retryAfterMs: retryAfter(headers['retry-after']),
+      body,
+      refuseCredentials: () => this.#reader.refused(credentials),
+    }
+  }
+
+  /** Ends all that is under way. */
+  async close(): Promise<void> {
+    const current = this.#current
+    this.#current = undefined
+    await current?.dispatcher.destroy()
+  }
+
+  /** New certificates need a new connection. What goes on over the old one comes to its end there. */
+  #dispatcherFor(credentials: Credentials): Dispatcher {
+    const key = connectionKey(credentials)
+    if (this.#current !== undefined && this.#current.key !== key) this.#abandon(this.#current.dispatcher)
+    this.#current ??= { key, dispatcher: this.#open(credentials) }
+    return this.#current.dispatcher
+  }
+
+  #abandon(dispatcher: Dispatcher): void {
+    if (this.#current?.dispatcher !== dispatcher) return
+    this.#current = undefined
+    // Resolves when the last request has ended, and then nothing is left to do.
+    void dispatcher.close().catch(() => undefined)
+  }
+
+  #open({ tls, proxy }: Credentials): Dispatcher {
+    const { pingMs, connectMs } = this.#timing
+    const connect = {
+      ...tls,
+      timeout: connectMs,
+      preferH2: true,
+      keepAlive: true,
+      keepAliveInitialDelay: pingMs,
+    }
+    const options = {
+      allowH2: true,
+      connectTimeout: connectMs,
+      h2Options: {
+        pingInterval: pingMs,
+        connectionWindowSize: CONNECTION_WINDOW_BYTES,
+        sessionOptions: { initialWindowSize: STREAM_WINDOW_BYTES },
+      },
+    }
+    if (proxy === undefined) return new Agent({ ...options, connect })
+    return new ProxyAgent({ ...options, uri: proxy.replace(/^socks5h:/, 'socks5:'), requestTls: connect })
+  }
+}
+
+/** Of everything that a connection is made with. */
+function connectionKey({ tls, proxy }: Credentials): string {
+  const { ca, cert, key, servername, rejectUnauthorized } = tls
+  const parts = [ca, cert, key].map((part) => part?.toString('latin1'))
+  return hash('sha256', JSON.stringify([...parts, servername, rejectUnauthorized, proxy]))
+}
+
+function mediaType(header: string | readonly string[] | undefined): string {
+  const [type = ''] = String(header ?? '').split(';')
+  return type.trim().toLowerCase()
+}
+
+/** Seconds, or a date (RFC 9110 section 10.2.3). */
+function retryAfter(header: string | readonly string[] | undefined): number | undefined {
+  if (typeof header !== 'string') return undefined
+  const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now()
+  return Number.isFinite(ms) && ms > 0 ? ms : undefined
+}

@@ -1,0 +1,63 @@
+/** What is listed and watched, and of that what is selected. */
+
+import type { Kind } from '../source.ts'
+
+export interface Resource {
+  readonly kind: Kind
+  /** As the API names it in paths and in messages. */
+  readonly plural: string
+  readonly path: string
+  readonly labelSelector: string | undefined
+  readonly fieldSelector: string | undefined
+  /** Servers that do not know the fields are asked without: the model leaves out what should not be there. */
+  readonly fieldSelectorIsOptional: boolean
+  /** A cluster may not have it: that is as good as having none of it. */
+  readonly isOptional: boolean
+}
+
+/**
+ * The selectors are kube-proxy's. A Service with the label `service-proxy-name` is another proxy's: that it comes to
+ * match, or no longer does, arrives as an object that is gone or new.
+ */
+export function resourcesFor(nodeName: string): readonly Resource[] {
+  return [
+    {
+      kind: 'Service',
+      plural: 'services',
+      path: '/api/v1/services',
+      labelSelector: '!service.kubernetes.io/service-proxy-name',
+      // Since Kubernetes 1.32.
+      fieldSelector: 'spec.clusterIP!=None',
+      fieldSelectorIsOptional: true,
+      isOptional: false,
+    },
+    {
+      kind: 'EndpointSlice',
+      plural: 'endpointslices',
+      path: '/apis/discovery.k8s.io/v1/endpointslices',
+      labelSelector: '!service.kubernetes.io/headless',
+      fieldSelector: undefined,
+      fieldSelectorIsOptional: false,
+      isOptional: false,
+    },
+    {
+      kind: 'Node',
+      plural: 'nodes',
+      path: '/api/v1/nodes',
+      labelSelector: undefined,
+      fieldSelector: `metadata.name=${nodeName}`,
+      fieldSelectorIsOptional: false,
+      isOptional: false,
+    },
+    {
+      // Stable since Kubernetes 1.33 (KEP-1880).
+      kind: 'ServiceCIDR',
+      plural: 'servicecidrs',
+      path: '/apis/networking.k8s.io/v1/servicecidrs',
+      labelSelector: undefined,
+      fieldSelector: undefined,
+      fieldSelectorIsOptional: false,
+      isOptional: true,
+    },
+  ]
+}

@@ -1,0 +1,115 @@
+/** Reading answers as they come: with an eye on silence, and with turns for others in between. */
+
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Clock, Timer } from '../../clock.ts'
+import { SilenceError } from './connection.ts'
+
+/**
+ * A request's right to go on: it is aborted from outside, or when nothing has come for too long. Disposed of when the
+ * request has come to its end.
+ */
+export class Lease implements Disposable {
+  readonly #abort = new AbortController()
+  readonly #clock: Clock
+  readonly #silenceMs: number
+  readonly #outer: AbortSignal
+  readonly #onOuter = () => this.#abort.abort(this.#outer.reason)
+  #lastMs: number
+  #timer: Timer
+
+  constructor(clock: Clock, silenceMs: number, outer: AbortSignal) {
+    this.#clock = clock
+    this.#silenceMs = silenceMs
+    this.#outer = outer
+    this.#lastMs = clock.nowMs()
+    outer.addEventListener('abort', this.#onOuter, { once: true })
+    if (outer.aborted) this.#onOuter()
+    this.#watch(silenceMs)
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  /** Whether it was silence that ended it. */
+  get wasSilent(): boolean {
+    return this.signal.aborted && this.signal.reason instanceof SilenceError
+  }
+
+  /** Something has come. Cheap: the timer is looked at when it runs, not moved each time. */
+  renew(): void {
+    this.#lastMs = this.#clock.nowMs()
+  }
+
+  [Symbol.dispose](): void {
+    this.#abort.abort(new Error('the request has come to its end'))
+    this.#clock.clearTimer(this.#timer)
+    this.#outer.removeEventListener('abort', this.#onOuter)
+  }
+
+  #watch(delayMs: number): void {
+    this.#timer = this.#clock.setTimer(() => {
+      const leftMs = this.#lastMs + this.#silenceMs - this.#clock.nowMs()
+      if (leftMs > 0) this.#watch(leftMs)
+      else this.#abort.abort(new SilenceError(`nothing has come for ${this.#silenceMs} ms`))
+    }, delayMs)
+  }
+}
+
+/** Work in portions: after enough of it, others have their turn. */
+export class Turns {
+  readonly #clock: Clock
+  readonly #turnMs: number
+  #workedMs = 0
+
+  constructor(clock: Clock, turnMs: number) {
+    this.#clock = clock
+    this.#turnMs = turnMs
+  }
+
+  work<T>(act: () => T): T {
+    const beganMs = this.#clock.nowMs()
+    const result = act()
+    this.#workedMs += this.#clock.nowMs() - beganMs
+    return result
+  }
+
+  /** Whether it is time to let others have their turn. */
+  get isOver(): boolean {
+    return this.#workedMs >= this.#turnMs
+  }
+
+  async next(): Promise<void> {
+    this.#workedMs = 0
+    await nextTurn()
+  }
+}
+
+/** All of an answer. Throws RangeError for one that is longer than `bytesMax`. */
+export async function readAll(
+  body: AsyncIterable<Buffer>,
+  lease: Lease,
+  bytesMax = Number.POSITIVE_INFINITY,
+): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of body) {
+    lease.renew()
+    length += chunk.length
+    if (length > bytesMax) throw new RangeError(`an answer of more than ${bytesMax} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks, length)
+}
+
+/** Resolves after the delay, or when the signal is aborted. */
+export async function pause(delayMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
+  if (delayMs <= 0 || signal.aborted) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const end = () => resolve()
+  signal.addEventListener('abort', end, { once: true })
+  const timer = clock.setTimer(end, delayMs)
+  await promise
+  clock.clearTimer(timer)
+  signal.removeEventListener('abort', end)
+}
