@@ -14,10 +14,25 @@ export const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const
 export type ProtocolName = (typeof PROTOCOLS)[number]
 
 /** Where the objects come from. */
-export interface SourceOption {
-  readonly kind: 'files'
-  /** A folder of manifests. */
-  readonly folder: string
+export type SourceOption =
+  | {
+      readonly kind: 'files'
+      /** A folder of manifests. */
+      readonly folder: string
+    }
+  | {
+      readonly kind: 'kubernetes'
+      /** A file; undefined: what the kubelet gives to the pod. */
+      readonly kubeconfig: string | undefined
+      /** Instead of the server named there. */
+      readonly apiServer: string | undefined
+    }
+
+/** What `--source` and the options that go with it say, as they were given. */
+export interface SourceTexts {
+  readonly source: string | undefined
+  readonly kubeconfig: string | undefined
+  readonly apiServer: string | undefined
 }
 
 export interface RootOption {
@@ -66,11 +81,46 @@ export interface ProbeOptions extends RootOption {
   readonly source: SourceOption | undefined
 }
 
-/** `files:DIR`. */
-export function parseSource(text: string): SourceOption {
-  const folder = /^files:(.+)$/.exec(text)?.[1]
-  if (folder === undefined) throw new Refusal('It takes files:DIR, a folder of YAML manifests.')
-  return { kind: 'files', folder }
+const SOURCES = 'files:DIR, a folder of YAML manifests, or kubernetes, the cluster'
+
+/** `files:DIR` or `kubernetes`. Returns it as it is. */
+export function parseSource(text: string): string {
+  if (text !== 'kubernetes' && !/^files:.+$/.test(text)) throw new Refusal(`It takes ${SOURCES}.`)
+  return text
+}
+
+/**
+ * A cluster that is named, or that this process runs in, need not be asked for. Undefined if nothing says where the
+ * objects come from.
+ *
+ * @param isInPod the kubelet has named the API server to this process
+ */
+export function sourceOf(
+  { source, kubeconfig, apiServer }: SourceTexts,
+  isInPod: boolean,
+): SourceOption | undefined {
+  const folder = source === undefined ? undefined : /^files:(.+)$/.exec(source)?.[1]
+  const isNamed = kubeconfig !== undefined || apiServer !== undefined
+  if (folder === undefined) {
+    return source === 'kubernetes' || isNamed || isInPod
+      ? { kind: 'kubernetes', kubeconfig, apiServer }
+      : undefined
+  }
+  if (!isNamed) return { kind: 'files', folder }
+  const option = kubeconfig === undefined ? '--api-server' : '--kubeconfig'
+  throw new Refusal(`${option} goes with --source kubernetes, not with ${source}.`)
+}
+
+/** Where the objects come from, for `sluice run`, which must know. */
+export function requiredSource(texts: SourceTexts, isInPod: boolean): SourceOption {
+  const source = sourceOf(texts, isInPod)
+  if (source === undefined) throw new Refusal(`--source is missing: it takes ${SOURCES}.`)
+  return source
+}
+
+/** As it is given on the command line. */
+export function sourceText(source: SourceOption): string {
+  return source.kind === 'files' ? `files:${source.folder}` : source.kind
 }
 
 /** Names are what the API server accepts: RFC 1123 subdomains. */

@@ -64,6 +64,32 @@ describe('commands and their options', () => {
         },
       ],
     ],
+    [
+      'run --kubeconfig /k --api-server [2001:db8::1]:6443 --node-name n1',
+      [
+        'run',
+        {
+          source: { kind: 'kubernetes', kubeconfig: '/k', apiServer: '[2001:db8::1]:6443' },
+          nodeName: 'n1',
+          bpfRoot: '/sys/fs/bpf/sluice',
+          mapSizes: {},
+          verbosity: 0,
+          loggingFormat: 'text',
+        },
+      ],
+    ],
+    [
+      'probe --source kubernetes --node-name n1',
+      [
+        'probe',
+        {
+          source: { kind: 'kubernetes' },
+          nodeName: 'n1',
+          bpfRoot: '/sys/fs/bpf/sluice',
+          output: 'table',
+        },
+      ],
+    ],
     ['services', ['services', { bpfRoot: '/sys/fs/bpf/sluice', output: 'table' }]],
     [
       'services --service default/web --protocol udp -o json --bpf-root /x',
@@ -90,10 +116,17 @@ describe('commands and their options', () => {
 
 describe('what makes no sense is told in one line, with what would', () => {
   const cases: [line: string, err: string][] = [
-    ['run', 'sluice: --source is missing: it takes files:DIR, a folder of YAML manifests.\n'],
+    [
+      'run',
+      'sluice: --source is missing: it takes files:DIR, a folder of YAML manifests, or kubernetes, the cluster.\n',
+    ],
+    [
+      'run --source files:a --api-server 10.0.0.1',
+      'sluice: --api-server goes with --source kubernetes, not with files:a.\n',
+    ],
     [
       'run --source /etc',
-      "sluice: option '--source <KIND:PLACE>' argument '/etc' is invalid. It takes files:DIR, a folder of YAML manifests.\n",
+      "sluice: option '--source <KIND>' argument '/etc' is invalid. It takes files:DIR, a folder of YAML manifests, or kubernetes, the cluster.\n",
     ],
     [
       'run --source files:a --map-size flows4',
@@ -167,16 +200,32 @@ describe('help', () => {
   })
 })
 
-it('SLUICE_BPF_ROOT is the folder of the pins unless the option says otherwise', async () => {
-  const before = process.env['SLUICE_BPF_ROOT']
-  process.env['SLUICE_BPF_ROOT'] = '/from/env'
+/** Runs with an environment variable set, and puts it back. */
+async function withEnv(name: string, value: string, act: () => Promise<void>): Promise<void> {
+  const before = process.env[name]
+  process.env[name] = value
   try {
+    await act()
+  } finally {
+    if (before === undefined) delete process.env[name]
+    else process.env[name] = before
+  }
+}
+
+it('SLUICE_BPF_ROOT is the folder of the pins unless the option says otherwise', async () => {
+  await withEnv('SLUICE_BPF_ROOT', '/from/env', async () => {
     assert.deepEqual((await read('cleanup')).called, ['cleanup', { bpfRoot: '/from/env' }])
     assert.deepEqual((await read('cleanup', '--bpf-root', '/x')).called, ['cleanup', { bpfRoot: '/x' }])
-  } finally {
-    if (before === undefined) delete process.env['SLUICE_BPF_ROOT']
-    else process.env['SLUICE_BPF_ROOT'] = before
-  }
+  })
+})
+
+it('in a pod the cluster is the source unless the option says otherwise', async () => {
+  await withEnv('KUBERNETES_SERVICE_HOST', '10.96.0.1', async () => {
+    const source = async (...args: string[]) =>
+      ((await read('run', ...args)).called[1] as { source: { kind: string } }).source.kind
+    assert.equal(await source(), 'kubernetes')
+    assert.equal(await source('--source', 'files:a'), 'files')
+  })
 })
 
 it('what a command throws is the caller’s', async () => {

@@ -20,7 +20,9 @@ import {
   parseVerbosity,
   type RootOption,
   type RunOptions,
-  type SourceOption,
+  requiredSource,
+  type SourceTexts,
+  sourceOf,
 } from './options.ts'
 import { Refusal } from './refusal.ts'
 
@@ -108,13 +110,13 @@ function createProgram(version: string, commands: Commands, terminal: Terminal):
 }
 
 function addRun(program: Command, commands: Commands): void {
-  subcommand(
+  const command = subcommand(
     program,
     'run',
     'run the daemon: keep the kernel as the Services say',
-    'sluice run --source files:examples --node-name n1',
+    'sluice run --source files:examples --node-name n1\n  sluice run --kubeconfig /etc/kubernetes/kubelet.conf',
   )
-    .addOption(sourceOption('where the objects come from'))
+  addSourceOptions(command, 'where the objects come from')
     .addOption(nodeNameOption())
     .addOption(bpfRootOption())
     .addOption(cgroupRootOption())
@@ -182,19 +184,27 @@ function addFlows(program: Command, commands: Commands): void {
 }
 
 function addProbe(program: Command, commands: Commands): void {
-  subcommand(
+  const command = subcommand(
     program,
     'probe',
     'show what this kernel and node have, what is missing, what would be used and why',
     'sluice probe -o json',
   )
+  addSourceOptions(command, "where the Node object is, for the node's InternalIP")
     .addOption(nodeNameOption())
     .addOption(bpfRootOption())
     .addOption(cgroupRootOption())
-    .addOption(sourceOption("where the Node object is, for the node's InternalIP"))
     .addOption(outputOption())
     .addHelpText('after', '\nChanges nothing. Exit code 2 when `sluice run` would refuse to start.')
-    .action((options: ProbeOptions) => commands.probe(options))
+    .action(({ nodeName, bpfRoot, cgroupRoot, output, ...texts }: ReadProbeOptions) =>
+      commands.probe({
+        nodeName,
+        bpfRoot,
+        cgroupRoot,
+        output,
+        source: sourceOf(sourceTexts(texts), isInPod()),
+      }),
+    )
 }
 
 function addCleanup(program: Command, commands: Commands): void {
@@ -240,8 +250,25 @@ function option(
   })
 }
 
-const sourceOption = (use: string) =>
-  option('--source <KIND:PLACE>', `${use}: files:DIR, a folder of YAML manifests`, parseSource)
+function addSourceOptions(command: Command, use: string): Command {
+  return command
+    .addOption(
+      option(
+        '--source <KIND>',
+        `${use}: files:DIR, a folder of YAML manifests, or kubernetes, which is the default in a pod`,
+        parseSource,
+      ),
+    )
+    .addOption(
+      option('--kubeconfig <FILE>', 'how to reach the API server (default in a pod: its service account)'),
+    )
+    .addOption(
+      option(
+        '--api-server <ADDRESS>',
+        'URL or HOST:PORT of the API server, instead of the one named elsewhere',
+      ),
+    )
+}
 
 const bpfRootOption = () =>
   option('--bpf-root <DIR>', 'folder of the pins', parsePath).default(DEFAULT_BPF_ROOT).env('SLUICE_BPF_ROOT')
@@ -288,16 +315,25 @@ function errorText(text: string): string {
 }
 
 /** As commander hands them over: by the long names of the options. */
-interface ReadRunOptions extends Omit<RunOptions, 'source' | 'mapSizes' | 'verbosity'> {
-  readonly source: SourceOption | undefined
+interface ReadRunOptions extends Omit<RunOptions, 'source' | 'mapSizes' | 'verbosity'>, SourceTexts {
   readonly mapSize: Readonly<Record<string, number>>
   readonly v: number
 }
 
+/** See `ReadRunOptions`. */
+interface ReadProbeOptions extends Omit<ProbeOptions, 'source'>, SourceTexts {}
+
 function runOptions(read: ReadRunOptions): RunOptions {
-  const { source, nodeName, bpfRoot, cgroupRoot, mapSize, v, loggingFormat } = read
-  if (source === undefined) {
-    throw new Refusal('--source is missing: it takes files:DIR, a folder of YAML manifests.')
-  }
+  const { nodeName, bpfRoot, cgroupRoot, mapSize, v, loggingFormat } = read
+  const source = requiredSource(sourceTexts(read), isInPod())
   return { source, nodeName, bpfRoot, cgroupRoot, mapSizes: mapSize, verbosity: v, loggingFormat }
+}
+
+function sourceTexts({ source, kubeconfig, apiServer }: SourceTexts): SourceTexts {
+  return { source, kubeconfig, apiServer }
+}
+
+/** The kubelet names the API server to every container. */
+function isInPod(): boolean {
+  return Boolean(process.env['KUBERNETES_SERVICE_HOST'])
 }

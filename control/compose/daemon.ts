@@ -2,7 +2,7 @@
 
 import { setFlagsFromString } from 'node:v8'
 import { kernelRelease } from 'libbpf-ts'
-import type { RunOptions } from '../cli/options.ts'
+import { type RunOptions, sourceText } from '../cli/options.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import { Attachments } from '../dataplane/bpf/attachments.ts'
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
@@ -77,7 +77,7 @@ function logStart(options: RunOptions, version: string, log: Logger): void {
   const { source, nodeName, bpfRoot, cgroupRoot, mapSizes, verbosity } = options
   log.info(`starting ${version}`, {
     kernel: kernelRelease().release,
-    source: `${source.kind}:${source.folder}`,
+    source: sourceText(source),
     nodeName,
     bpfRoot,
     ...(cgroupRoot === undefined ? {} : { cgroupRoot }),

@@ -18,9 +18,8 @@ import { linksFolder } from '../dataplane/bpf/pinned-links.ts'
 import { type ClassifiedDevice, classifyDevices, NO_PATTERNS } from '../node/classify.ts'
 import type { NodeSnapshot } from '../node/state.ts'
 import { watchNode } from '../node/watch.ts'
-import { filesSource } from '../source/files/files.ts'
-import { Store } from '../source/store.ts'
 import { DATAPATH_OBJECT } from './objects.ts'
+import { startSource } from './start-source.ts'
 
 /** Everything that `sluice run` would look at on this node. */
 export async function probeNode(options: ProbeOptions): Promise<ProbeReport> {
@@ -83,14 +82,27 @@ async function probeTools(run: RunCommand): Promise<Finding[]> {
   )
 }
 
+/** So long a cluster may take to say what it has. */
+const SOURCE_WAIT_MS = 5000
+
 /** Of the Node object in the source; undefined without a source. */
 async function internalIPsOf({ source, nodeName }: ProbeOptions): Promise<readonly string[] | undefined> {
   if (source === undefined) return undefined
   const abort = new AbortController()
-  const store = new Store(nodeName, { changed: () => undefined, note: () => undefined })
-  const files = filesSource(source.folder)
+  const log = { info: () => undefined, debug: () => undefined }
   try {
-    await files.start(store.attach(files.name), abort.signal)
+    const { store, onChange } = await startSource({ source, nodeName }, log, abort.signal)
+    const isKnown = () => store.synced || store.cluster.node !== undefined
+    if (!isKnown()) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, SOURCE_WAIT_MS)
+        onChange(() => {
+          if (!isKnown()) return
+          clearTimeout(timer)
+          resolve()
+        })
+      })
+    }
     return store.cluster.node?.internalIPs ?? []
   } finally {
     abort.abort()

@@ -1,9 +1,11 @@
 /** The source of objects, started, and the store that it fills. */
 
-import type { RunOptions } from '../cli/options.ts'
+import type { RunOptions, SourceOption } from '../cli/options.ts'
 import { Refusal } from '../cli/refusal.ts'
+import { systemClock } from '../clock.ts'
 import type { Logger } from '../log.ts'
 import { filesSource } from '../source/files/files.ts'
+import type { Source } from '../source/source.ts'
 import { Store } from '../source/store.ts'
 
 export interface StartedSource {
@@ -15,7 +17,7 @@ export interface StartedSource {
 /** Throws a `Refusal` when the source never can run; what can heal is logged later, as a problem of the store. */
 export async function startSource(
   { source, nodeName }: Pick<RunOptions, 'source' | 'nodeName'>,
-  log: Pick<Logger, 'debug'>,
+  log: Pick<Logger, 'info' | 'debug'>,
   signal: AbortSignal,
 ): Promise<StartedSource> {
   const listeners: (() => void)[] = []
@@ -25,11 +27,23 @@ export async function startSource(
     },
     note: (name, message) => log.debug(message, { source: name }),
   })
-  const files = filesSource(source.folder)
+  const opened = await openSource(source, nodeName, log)
   try {
-    await files.start(store.attach(files.name), signal)
+    await opened.start(store.attach(opened.name), signal)
   } catch (error) {
     throw new Refusal(error instanceof Error ? error.message : String(error), { cause: error })
   }
   return { store, onChange: (listener) => listeners.push(listener) }
+}
+
+/** A source that has not been started. What a cluster needs is loaded only for one: it is the larger part of the memory. */
+export async function openSource(
+  option: SourceOption,
+  nodeName: string,
+  log: Pick<Logger, 'info' | 'debug'>,
+): Promise<Source> {
+  if (option.kind === 'files') return filesSource(option.folder)
+  const { kubernetesSource } = await import('../source/kubernetes/kubernetes.ts')
+  const { kubeconfig, apiServer } = option
+  return kubernetesSource({ kubeconfig, apiServer, nodeName, clock: systemClock, log })
 }
