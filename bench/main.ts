@@ -11,6 +11,7 @@ import { measurePackets } from './packets.ts'
 import { type Finding, resultsJson, textTable, updatePage } from './result.ts'
 import { measureScale } from './scale.ts'
 import { measureSockets } from './sockets.ts'
+import { measureSource } from './source.ts'
 
 const RESULTS = path.join(import.meta.dirname, 'results.json')
 const PAGE = path.join(import.meta.dirname, '../docs/performance.md')
@@ -20,6 +21,7 @@ const GROUPS: Readonly<Record<string, () => Promise<Finding[]>>> = {
   sockets: measureSockets,
   connections: measureConnections,
   scale: measureScale,
+  source: measureSource,
 }
 
 async function main(wanted: readonly string[]): Promise<number> {

@@ -34,7 +34,8 @@ export function serviceKey(service: number): ServiceKey {
   return `bench/service-${service}`
 }
 
-function addressOf(number: number): string {
+/** An IPv4 address from its 32 bits. */
+export function addressOf(number: number): string {
   return [24, 16, 8, 0].map((shift) => (number >>> shift) & 255).join('.')
 }
 

@@ -1,6 +1,5 @@
 /** `sluice run`: builds the parts, starts them in their order, and stops them. */
 
-import { setFlagsFromString } from 'node:v8'
 import { kernelRelease } from 'libbpf-ts'
 import { type RunOptions, sourceText } from '../cli/options.ts'
 import { type Clock, systemClock } from '../clock.ts'
@@ -8,6 +7,7 @@ import { Attachments } from '../dataplane/bpf/attachments.ts'
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
 import { createNetfilter } from '../dataplane/bpf/netfilter.ts'
 import { Sweeper } from '../dataplane/bpf/sweeper.ts'
+import { keepHeapSmall } from '../heap.ts'
 import { createLog, type Logger } from '../log.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from '../model/desired.ts'
 import { watchNode } from '../node/watch.ts'
@@ -26,19 +26,13 @@ const CHECK_INTERVAL_MS = 5000
 const NETFILTER_INTERVAL_MS = 30_000
 
 /**
- * The daemon works hard for a second and then waits for days, and V8 keeps the room that it had for the hard second.
- * With a young generation that does not grow, a third less memory stays resident; the start takes no longer.
- */
-const HEAP_FLAGS = ['--semi-space-growth-factor=1', '--optimize-for-size']
-
-/**
  * Runs until SIGTERM or SIGINT. Then everything stays in the kernel, and traffic flows on.
  *
  * @param version What the log says is starting.
  * @throws Refusal for what must change before it can run; other errors where the kernel refuses.
  */
 export async function runDaemon(options: RunOptions, version: string): Promise<void> {
-  for (const flag of HEAP_FLAGS) setFlagsFromString(flag)
+  keepHeapSmall()
   const { loggingFormat: format, verbosity } = options
   const log = createLog({ format, verbosity, write: (line) => process.stderr.write(line) })
   const abort = new AbortController()

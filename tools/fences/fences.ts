@@ -34,6 +34,7 @@ export const ROOMS: readonly Room[] = [
   { place: 'control/compose/', mayImport: 'everything' },
   { place: 'control/log.ts', mayImport: [] },
   { place: 'control/clock.', mayImport: [] },
+  { place: 'control/heap.ts', mayImport: [] },
   { place: 'control/model/', mayImport: [], pure: true },
   { place: 'control/layout/', mayImport: ['control/model/'], pure: true },
   { place: 'control/source/', mayImport: ['control/model/', LOG, CLOCK] },

@@ -179,7 +179,7 @@ const bpfObjects = {
  * CommonJS packages inside an ES module still call `require` for Node's own modules. koffi stays
  * outside: it finds its prebuilt library beside itself.
  */
-const BUNDLE_OPTIONS = [
+export const BUNDLE_OPTIONS = [
   '--bundle',
   '--platform=node',
   '--format=esm',
