@@ -55,7 +55,7 @@ interface Rig extends AsyncDisposable {
   readonly loop: SyncLoop<typeof emptyModel>
   /** What the observer heard. */
   readonly heard: string[]
-  readonly facts: { node: NodeFacts; broken: boolean }
+  readonly facts: { node: NodeFacts; broken: boolean; computing?: (keys: ReadonlySet<ServiceKey>) => void }
   set(name: string, fields?: Partial<Service> | undefined): void
   remove(name: string): void
 }
@@ -65,7 +65,7 @@ function makeRig(synced = true): Rig {
   const clock = new FakeClock()
   const dataplane = new FakeDataplane(clock)
   const heard: string[] = []
-  const facts = { node: makeNodeFacts(), broken: false }
+  const facts: Rig['facts'] = { node: makeNodeFacts(), broken: false }
   const store = new Store('n1', { changed: () => loop.request(), note: () => undefined })
   const loop: SyncLoop<typeof emptyModel> = new SyncLoop(
     {
@@ -74,6 +74,7 @@ function makeRig(synced = true): Rig {
         empty: emptyModel,
         update: (...args) => {
           if (facts.broken) throw new Error('model broken')
+          facts.computing?.(args[3])
           return updateDesired(...args)
         },
       },
@@ -215,6 +216,34 @@ describe('pace', () => {
     await rig.clock.advance(100)
     assert.deepEqual(rig.dataplane.calls, ['0 all', '100 default/web'])
   })
+})
+
+test('much is computed part by part, and what changes meanwhile is in the same result', async () => {
+  await using rig = makeRig(false)
+  const COUNT = 1000
+  const address = (i: number) => `10.96.${i >> 8}.${i & 255}`
+  for (let i = 0; i < COUNT; i += 1) rig.set(`s${i}`, { clusterIPs: [address(i)] })
+  rig.source.synced()
+  const computed: number[] = []
+  rig.facts.computing = (keys) => {
+    computed.push(keys.size)
+    // In turns of others: one that is computed already changes, one that is not yet goes, another one comes.
+    if (computed.length === 2) {
+      setImmediate(() => {
+        rig.set('s0', { clusterIPs: ['10.97.0.0'] })
+        rig.remove('s999')
+        rig.set('more', { clusterIPs: ['10.97.0.1'] })
+      })
+    }
+  }
+  await rig.clock.advance(0)
+  while (rig.dataplane.calls.length === 0) await rig.clock.advance(0)
+  assert.deepEqual(rig.dataplane.calls, ['0 all'])
+  assert.ok(computed.length > 3 && computed.every((size) => size < COUNT / 2), computed.join())
+  const { services } = rig.dataplane.held
+  assert.equal(services.size, COUNT)
+  assert.equal(services.get('default/s0')?.[0]?.clusterIP, '10.97.0.0')
+  assert.deepEqual([services.has('default/s999'), services.has('default/more')], [false, true])
 })
 
 describe('failures', () => {

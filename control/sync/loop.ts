@@ -3,6 +3,7 @@
  * everything once.
  */
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Timer } from '../clock.ts'
 import type { SyncReport } from '../dataplane/dataplane.ts'
@@ -18,6 +19,9 @@ import {
 import { knownProblems, without } from './problems.ts'
 import { begun, ended, initialSchedule, isFull, nextDueMs, requested, type Schedule } from './schedule.ts'
 
+/** So many services are computed at a stretch: some ten milliseconds. */
+const MODEL_PART = 200
+
 /** Brings the kernel to what the sources say, again and again. */
 export class SyncLoop<M extends ModelResult> {
   readonly #parts: SyncParts<M>
@@ -30,8 +34,8 @@ export class SyncLoop<M extends ModelResult> {
   #stopped = false
   #model: M
   #modelNode: NodeFacts | undefined
-  /** Taken from the inputs, but not in the model yet, because computing it failed. */
-  #notModelled = new Set<ServiceKey>()
+  /** Taken from the inputs, but not in the model yet: its turn has not come, or computing it failed. */
+  readonly #notModelled = new Set<ServiceKey>()
   /** In the model, but not given to the dataplane yet. */
   #notGiven = new Set<ServiceKey>()
   /** The problems that the observer knows of. */
@@ -108,7 +112,7 @@ export class SyncLoop<M extends ModelResult> {
     const full = isFull(this.#schedule, beganMs)
     this.#schedule = begun(this.#schedule)
     try {
-      this.#updateModel()
+      await this.#updateModel()
       this.#tellProblems()
       const { desired } = this.#model
       const changed = full ? undefined : this.#notGiven
@@ -135,19 +139,34 @@ export class SyncLoop<M extends ModelResult> {
     this.#schedule = ended(this.#schedule, how, { nowMs, ...times }, this.#pacing)
   }
 
-  /** Computes what changed. Throws what the model throws; then nothing is forgotten. */
-  #updateModel(): void {
-    const { inputs, model } = this.#parts
-    const node = this.#parts.node()
-    const { cluster } = inputs
-    for (const key of inputs.takeChanged()) this.#notModelled.add(key)
-    if (!isDeepStrictEqual(node, this.#modelNode)) {
-      for (const key of cluster.services.keys()) this.#notModelled.add(key)
+  /**
+   * Computes what changed; if that is much, part by part, with turns for others in between. What changes meanwhile is
+   * computed too, so that the result is of one moment. Rejects with what the model throws; then nothing is forgotten.
+   */
+  async #updateModel(): Promise<void> {
+    this.#takeChanges()
+    while (this.#notModelled.size > MODEL_PART) {
+      this.#compute(new Set(this.#notModelled.values().take(MODEL_PART)))
+      await nextTurn()
+      this.#takeChanges()
     }
-    if (this.#notModelled.size === 0) return
-    this.#model = model.update(this.#model, cluster, node, this.#notModelled)
+    if (this.#notModelled.size > 0) this.#compute(new Set(this.#notModelled))
+  }
+
+  #takeChanges(): void {
+    const { inputs } = this.#parts
+    const node = this.#parts.node()
+    for (const key of inputs.takeChanged()) this.#notModelled.add(key)
+    if (isDeepStrictEqual(node, this.#modelNode)) return
+    for (const key of inputs.cluster.services.keys()) this.#notModelled.add(key)
     this.#modelNode = node
-    this.#notModelled = new Set()
+  }
+
+  #compute(keys: ReadonlySet<ServiceKey>): void {
+    const { inputs, model } = this.#parts
+    if (this.#modelNode === undefined) return
+    this.#model = model.update(this.#model, inputs.cluster, this.#modelNode, keys)
+    for (const key of keys) this.#notModelled.delete(key)
     for (const key of this.#model.changed) this.#notGiven.add(key)
   }
 
