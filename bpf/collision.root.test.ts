@@ -166,6 +166,16 @@ group('a connection straight to a backend', () => {
     assert.equal(exchange(service), `tcp ${CLIENT} > ${POD} ACK | tcp 10.96.0.10:80 > ${CLIENT} ACK`)
   })
 
+  test('the same where the backend has an address of the node, which may be a frontend’s', () => {
+    const host = '192.168.0.10:8080'
+    using node = nodeWithTwins([host])
+    talk(node, '10.96.0.10:80').shakeHands()
+    const direct = talk(node, host)
+    direct.shakeHands()
+    assert.ok(direct.clientPortSeen >= FIRST_PORT)
+    assert.equal(describe(direct.reply('ACK').packet), `tcp ${host} > ${CLIENT} ACK`)
+  })
+
   test('the same for UDP, every datagram of it', () => {
     using node = createTestNode()
     node.services.addService({ protocol: 'udp', clusterIp: '10.96.0.10:53', backends: [POD] })

@@ -102,6 +102,28 @@ group('a client balanced onto itself', () => {
     assert.deepEqual([request.verdict, answer.verdict], ['redirect', 'redirect'])
   })
 
+  test('by UDP, confirmed and the backend gone since: an answer still comes back, a request is new', () => {
+    using node = createTestNode()
+    const { id, backends } = node.services.addService({
+      protocol: 'udp',
+      clusterIp: '10.96.0.10:80',
+      backends: [POINT_POD, BRIDGE_POD],
+    })
+    const request = udp({ from: '10.244.1.130:4000', to: '10.96.0.10:80' })
+    node.receive(POINT, request)
+    for (const [key, flow] of [...node.datapath.embryonic.entries()])
+      node.datapath.embryonic.set(key, { ...flow, created: (flow.created - 3000) >>> 0 })
+    node.receive(POINT, request)
+    assert.equal([...node.datapath.flows.entries()].length, 2)
+    const [self] = backends
+    assert.ok(self)
+    node.services.retire(self, 'GONE')
+    node.services.setList(id, 'CLUSTER', backends.slice(1))
+    const answer = node.receive(POINT, udp({ from: POINT_POD, to: '10.96.0.10:4000' }))
+    assert.equal(describe(answer.packet), 'udp 10.96.0.10:80 > 10.244.1.130:4000')
+    assert.equal(describe(node.receive(POINT, request).packet), `udp 10.244.1.130:4000 > ${BRIDGE_POD}`)
+  })
+
   test('through two services with one port: the answers differ by the ClusterIP that they go to', () => {
     using node = nodeWith([POINT_POD])
     node.services.addService({ clusterIp: '10.96.0.11:80', backends: [POINT_POD] })

@@ -90,6 +90,12 @@ group('the answer to what the node sent from a node port’s number', () => {
     assert.equal(describe(node.receive(UPLINK, answer).packet), `udp ${PEER} > ${BACKEND}`)
   })
 
+  test('a ClusterIP’s answer from such a port, on its way past another device, is not the node’s own', () => {
+    using node = nodeWithNodePorts()
+    assert.ok(node.transmit(PORT1, udp({ from: '10.96.0.10:31000', to: CLIENT })).untouched)
+    assert.deepEqual([...node.datapath.outbounds.entries()], [])
+  })
+
   test('the node’s answers as a frontend are no packets of its own', () => {
     using node = nodeWithNodePorts()
     const flow = new TcpConversation(node, { device: UPLINK, client: '192.0.2.7:4000', frontend: SELF })

@@ -192,12 +192,15 @@ group('fragments', () => {
     assert.deepEqual(node.datapath.drops(), {})
   })
 
-  test('later ones of a backend that answers somebody directly pass', () => {
+  test('later ones between a backend and somebody who reaches it directly pass', () => {
     using node = nodeWithBoth()
     for (const part of fragment(udp({ from: BACKEND, to: CLIENT, data }), 24)) {
       assert.ok(node.transmit(POINT, part).untouched)
       assert.ok(node.receive(PORT1, part).untouched)
     }
+    const [, later] = fragment(udp({ from: CLIENT, to: BACKEND, data }), 24)
+    assert.ok(later)
+    assert.ok(node.receive(POINT, later).untouched, 'and those of a client that asks directly')
   })
 
   test('too short for the header of their protocol pass', () => {

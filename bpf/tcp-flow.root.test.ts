@@ -263,6 +263,10 @@ group('an established connection', () => {
     })
     assert.equal(describe(moved.request('ACK').packet), `tcp 10.244.1.2:4000 > ${BACKENDS[0]} ACK`)
     assert.equal(describe(moved.reply('ACK').packet), 'tcp 10.96.0.10:80 > 10.244.1.2:4000 ACK')
+    const [request] = [...web.node.datapath.flows.entries()].filter(
+      ([{ direction }]) => direction === flowDirection.INGRESS,
+    )
+    assert.equal(request?.[1].ifindex, POINT.ifindex)
   })
 
   test('a SYN on it goes to its backend, which knows what to answer', () => {
