@@ -176,6 +176,13 @@ group('an external client at a node port', () => {
       mark: ACCEPT | MASQUERADE,
     },
     {
+      it: 'keeps its address when the answers leave by the bridge that its device is a port of',
+      backends: [POINT_POD],
+      client: '10.244.1.99:4000',
+      device: { ...PORT1, class: 'external' },
+      mark: ACCEPT,
+    },
+    {
       it: 'keeps its address under the policy Local, whatever way the answers take',
       backends: [REMOTE, BRIDGE_POD],
       more: { localPolicy: true },
@@ -214,6 +221,7 @@ group('an external client at a node port', () => {
   } of rows) {
     test(it, () => {
       using node = createTestNode(options)
+      node.services.addDevice(device)
       node.services.addService({
         clusterIp: '10.96.0.10:80',
         nodePort: 30080,
