@@ -338,7 +338,7 @@ __noinline int through_direct(struct __sk_buff *skb, struct packet *packet, stru
 	reply.tuple = reversed(&packet->tuple);
 	if (!is_reply_taken(&reply, &packet->tuple))
 		return VERDICT_NEXT;
-	device = accepting_device(skb);
+	device = first_device(skb);
 	if (!scratch || !device || device->flags & DEVICE_FLAG_BRIDGE)
 		return VERDICT_NEXT; /* on a bridge it is the translated packet itself */
 	begin_flow(&scratch->request, skb, packet);
@@ -411,7 +411,8 @@ static __always_inline bool follow_device(struct __sk_buff *skb, struct flow *fl
 		return false;
 	if (flow->ifindex == skb->ifindex && skb->pkt_type == PACKET_HOST)
 		return true;
-	if (!accepting_device(skb))
+	/* A direct flow may stay on its bridge, addressed from port to port. */
+	if (!(flow->flags & FLOW_FLAG_DIRECT ? first_device(skb) : accepting_device(skb)))
 		return false;
 	if (flow->ifindex != skb->ifindex)
 		flow->ifindex = skb->ifindex;

@@ -29,6 +29,18 @@ static __always_inline struct device *accepting_device(struct __sk_buff *skb)
 }
 
 /*
+ * The device if it is one of ours and the packet begins its way there: one for
+ * this node, or one that a bridge takes from port to port.
+ */
+static __always_inline struct device *first_device(struct __sk_buff *skb)
+{
+	__u32 ifindex = skb->ifindex;
+	struct device *device = bpf_map_lookup_elem(&devices, &ifindex);
+
+	return device && (device->flags & DEVICE_FLAG_BRIDGE_PORT || is_for_node(skb, device)) ? device : NULL;
+}
+
+/*
  * The route of a packet that came in on `ifindex`, in the scratch area. NULL: there
  * is none. `result` tells whether the neighbour is known.
  */

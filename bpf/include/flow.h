@@ -147,14 +147,11 @@ static __always_inline void mirror_flow(struct flow *reply, const struct flow *r
 static __always_inline bool insert_embryonic(struct scratch *scratch)
 {
 	struct flow *request = &scratch->request, *reply = &scratch->reply;
-	struct flow *known;
-	__u64 mode = BPF_NOEXIST;
 
 	mirror_flow(reply, request);
-	known = find_flow(&embryonic, &reply->key);
-	if (known)
-		mode = BPF_ANY; /* is_reply_taken() said that it is stale, or our own */
-	if (bpf_map_update_elem(&embryonic, &reply->key, reply, mode))
+	if (bpf_map_update_elem(&embryonic, &reply->key, reply, BPF_NOEXIST) &&
+	    (is_reply_taken(&reply->key, &request->key.tuple) ||
+	     bpf_map_update_elem(&embryonic, &reply->key, reply, BPF_ANY)))
 		return false;
 	return !bpf_map_update_elem(&embryonic, &request->key, request, BPF_ANY);
 }

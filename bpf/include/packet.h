@@ -168,10 +168,44 @@ static __always_inline enum parsed parse(struct __sk_buff *skb, struct packet *p
 }
 
 /*
- * Gives the packet the tuple `to`. Checksums start from the received ones and
- * go through the helper, which alone knows whether the skb is CHECKSUM_PARTIAL
- * (the field holds the pseudo-header's sum: ports do not count) or COMPLETE.
- * Returns false when the kernel refused; the packet is then half written.
+ * Brings the transport checksum from one tuple to another. It starts from the
+ * received one and goes through the helper, which alone knows whether the skb is
+ * CHECKSUM_PARTIAL (the field holds the pseudo-header's sum, ports do not count,
+ * and a change is added) or not (the field is a complement, from which a change
+ * is taken away), and keeps CHECKSUM_COMPLETE right. What it made of the
+ * addresses' change tells the two apart, which saves a second call for the
+ * ports: they change data and checksum by the same, nothing else.
+ */
+static __always_inline bool rewrite_checksum(struct __sk_buff *skb, __u32 offset, __u16 before, __u32 addresses,
+					     __u32 ports, __u64 flags)
+{
+	__u16 change = fold_to_16(addresses), complement = ~fold_to_16((__u16)~before + change);
+	void *data, *end;
+	__u16 *check;
+
+	if (bpf_l4_csum_replace(skb, offset, 0, addresses, BPF_F_PSEUDO_HDR | PSEUDO_HEADER_FLAGS | flags))
+		return false;
+	if (!ports || (flags && !before))
+		return true;
+	if (!change || change == 0xffff)
+		return !bpf_l4_csum_replace(skb, offset, 0, ports, flags); /* both kinds look the same */
+	data = (void *)(long)skb->data;
+	end = (void *)(long)skb->data_end;
+	check = data + (offset & 0xff);
+	if ((void *)(check + 1) > end)
+		return false;
+	if (flags && !complement)
+		complement = 0xffff;
+	if (*check != complement)
+		return true; /* partial */
+	complement = ~fold_to_16((__u16)~complement + fold_to_16(ports));
+	*check = flags && !complement ? 0xffff : complement;
+	return true;
+}
+
+/*
+ * Gives the packet the tuple `to`. Returns false when the kernel refused; the
+ * packet is then half written.
  */
 static __always_inline bool rewrite(struct __sk_buff *skb, const struct packet *packet,
 				    const struct headers *headers, const struct tuple *to)
@@ -179,26 +213,27 @@ static __always_inline bool rewrite(struct __sk_buff *skb, const struct packet *
 	const struct tuple *from = &packet->tuple;
 	__u32 check = ETH_HLEN + header_length(headers->ip);
 	__u32 addresses = addresses_change(from, to);
-	__u32 ports = fold_to_32(sum_change(from->source_port, to->source_port) +
-				 sum_change(from->destination_port, to->destination_port));
+	__u32 ports = from->source_port == to->source_port && from->destination_port == to->destination_port ?
+			      0 :
+			      fold_to_32(sum_change(from->source_port, to->source_port) +
+					 sum_change(from->destination_port, to->destination_port));
 	__u64 flags = 0;
+	__u16 before;
 
 	write_addresses(headers->ip, to, addresses);
 	if (!headers->ports)
 		return true;
-	if (packet->protocol == IPPROTO_TCP) {
+	if (headers->tcp) {
 		check += offsetof(struct tcphdr, check);
+		before = headers->tcp->check;
 	} else {
 		check += offsetof(struct udphdr, check);
+		before = headers->ports->check;
 		flags = BPF_F_MARK_MANGLED_0;
 	}
 	headers->ports->source = to->source_port;
 	headers->ports->dest = to->destination_port;
-	if (bpf_l4_csum_replace(skb, check, 0, addresses, BPF_F_PSEUDO_HDR | PSEUDO_HEADER_FLAGS | flags))
-		return false;
-	if (from->source_port == to->source_port && from->destination_port == to->destination_port)
-		return true;
-	return !bpf_l4_csum_replace(skb, check, 0, ports, flags);
+	return rewrite_checksum(skb, check, before, addresses, ports, flags);
 }
 
 #endif
