@@ -4,6 +4,7 @@
  * the others do without that one frontend, and get it as soon as those before them are gone.
  */
 
+import { withChanges } from './changed-map.ts'
 import { equalValues } from './equal.ts'
 import type { ServiceKey } from './types.ts'
 
@@ -39,15 +40,13 @@ export function updateClaims(
 ): { readonly claims: Claims; readonly touched: ReadonlySet<ServiceKey> } {
   const differing = [...changes].filter(([key, wanted]) => !equalValues(claims.byService.get(key), wanted))
   if (differing.length === 0) return { claims, touched: new Set() }
-  const byService = new Map(claims.byService)
+  const byService = withChanges(claims.byService, new Map(differing))
   const frontends = new Set<FrontendKey>()
   for (const [key, wanted] of differing) {
     for (const frontend of claims.byService.get(key)?.frontends ?? []) frontends.add(frontend)
     for (const frontend of wanted?.frontends ?? []) frontends.add(frontend)
-    if (wanted === undefined) byService.delete(key)
-    else byService.set(key, wanted)
   }
-  const byFrontend = new Map(claims.byFrontend)
+  const lines = new Map<FrontendKey, readonly ServiceKey[] | undefined>()
   const leaving = new Set(differing.map(([key]) => key))
   const arriving = arrivals(differing)
   const touched = new Set<ServiceKey>()
@@ -55,11 +54,10 @@ export function updateClaims(
     const before = claims.byFrontend.get(frontend) ?? []
     const after = [...before.filter((key) => !leaving.has(key)), ...(arriving.get(frontend) ?? [])]
     if (after.length > 1) after.sort((a, b) => compareRight(byService, a, b))
-    if (after.length === 0) byFrontend.delete(frontend)
-    else byFrontend.set(frontend, after)
+    lines.set(frontend, after.length === 0 ? undefined : after)
     if (before.length > 1 || after.length > 1) for (const key of [...before, ...after]) touched.add(key)
   }
-  return { claims: { byService, byFrontend }, touched }
+  return { claims: { byService, byFrontend: withChanges(claims.byFrontend, lines) }, touched }
 }
 
 /** Frontend → the changed services that now ask for it. */

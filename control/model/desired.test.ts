@@ -204,7 +204,11 @@ function replay(events: readonly (typeof anyEvent extends fc.Arbitrary<infer E> 
 }
 
 function meaning({ desired, problems, claims }: Model) {
-  return { services: desired.services, problems, claims }
+  return {
+    services: new Map(desired.services),
+    problems,
+    claims: { byService: new Map(claims.byService), byFrontend: new Map(claims.byFrontend) },
+  }
 }
 
 test('any order of events, computed in any portions, ends where computing the whole ends', () => {

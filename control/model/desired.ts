@@ -1,6 +1,7 @@
 /** From what the sources know to what the kernel should do: all of it, or only what a change concerns. */
 
 import { cidrContains, parseCidr } from './address.ts'
+import { withChanges } from './changed-map.ts'
 import { type Claims, noClaims, updateClaims } from './claims.ts'
 import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
 import { equalValues } from './equal.ts'
@@ -90,20 +91,6 @@ export function updateDesired(
     claims,
     problemsByService,
   }
-}
-
-/** The map with some entries set, or removed where the change is undefined. The same map if there is no change. */
-function withChanges<V>(
-  map: ReadonlyMap<ServiceKey, V>,
-  changes: ReadonlyMap<ServiceKey, V | undefined>,
-): ReadonlyMap<ServiceKey, V> {
-  if (changes.size === 0) return map
-  const result = new Map(map)
-  for (const [key, value] of changes) {
-    if (value === undefined) result.delete(key)
-    else result.set(key, value)
-  }
-  return result
 }
 
 function readOne(cluster: ClusterSnapshot, key: ServiceKey): WantedService | undefined {
