@@ -1,6 +1,6 @@
 /** `sluice run`: builds the parts, starts them in their order, and stops them. */
 
-import { kernelRelease } from 'libbpf-ts'
+import { kernelRelease, typedMap, u32, u64 } from 'libbpf-ts'
 import { type RunOptions, sourceText } from '../cli/options.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import { Attachments } from '../dataplane/bpf/attachments.ts'
@@ -12,6 +12,7 @@ import { createLog, type Logger } from '../log.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from '../model/desired.ts'
 import { watchNode } from '../node/watch.ts'
 import { SyncLoop } from '../sync/loop.ts'
+import { DropReport } from './drop-report.ts'
 import { checkKernel, checkPrivileges, prepareMounts } from './host.ts'
 import { lockNode } from './lock.ts'
 import { NodeFollower } from './node-follower.ts'
@@ -109,10 +110,12 @@ async function serve(daemon: Daemon): Promise<void> {
     if (!signal.aborted) log.info(`ready: ${amount} in the kernel`, { seconds: process.uptime().toFixed(2) })
   })
   const sweeper = createSweeper(dataplane, clock)
+  const drops = createDropReport(dataplane, log, clock)
   const again = (name: string, intervalMs: number, act: () => Promise<unknown>) =>
     repeat({ name, intervalMs, act }, { clock, log, signal })
   const repeating = [
     again('the sweep of expired flows', SWEEP_INTERVAL_MS, () => sweeper.sweep()),
+    again('the look at the drop counters', SWEEP_INTERVAL_MS, async () => drops.look()),
     again('the repair of netfilter', NETFILTER_INTERVAL_MS, () => netfilter.ensure()),
     again('the check of the attachments', CHECK_INTERVAL_MS, () => attachments.check()),
     again('the check of the node', CHECK_INTERVAL_MS, () => follower.refresh()),
@@ -200,5 +203,15 @@ function createSweeper(dataplane: BpfDataplane, { nowMs }: Clock): Sweeper {
     state: dataplane.map('state4').memory(),
     capacity: flows.maxEntries,
     clock: nowMs,
+  })
+}
+
+function createDropReport(dataplane: BpfDataplane, log: Logger, { nowMs }: Clock): DropReport {
+  const stats = typedMap(dataplane.map('drop_stats'), u32, u64)
+  return new DropReport({
+    counts: (reason) => stats.getPerCpu(reason).reduce((sum, count) => sum + count, 0n),
+    flowsCapacity: dataplane.map('flows4').maxEntries,
+    log,
+    nowMs,
   })
 }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Stage } from '../cluster/index.ts'
 import { NODES, tally } from '../cluster/index.ts'
-import { assertAllFrom, sluice, startNodes } from './kit.ts'
+import { assertAllFrom, eventually, sluice, startNodes } from './kit.ts'
 
 /** Sides of flows: half as many flows. */
 const SIDES = 1024
@@ -43,5 +43,8 @@ describe('the table of flows is full', () => {
     const { stdout } = await sluice(stage.daemon('n1').node, 'flows', '-o', 'json')
     const { flows }: { flows: readonly Flow[] } = JSON.parse(stdout)
     assert.ok(flows.filter(({ confirmed }) => confirmed).length >= SIDES / 2)
+    await eventually('the daemon tells of it', () =>
+      stage.daemon('n1').said().includes(`the flow table (${SIDES} entries, two a flow) is full`),
+    )
   })
 })
