@@ -22,7 +22,7 @@ import type { ApiStatus, Decoder, Item, ListPage } from './items.ts'
 import { JsonDecoder } from './json-decoder.ts'
 import type { Resource } from './resources.ts'
 import type { Sharing } from './sharing.ts'
-import { Lease, pause, readAll, Turns } from './stream.ts'
+import { Body, Lease, pause, Turns } from './stream.ts'
 import type { Timing } from './timing.ts'
 import { ProtobufDecoder } from './wire-decoder.ts'
 
@@ -59,6 +59,8 @@ export class Reflector {
   readonly #inventory: Inventory
   readonly #decoders: ReadonlyMap<string, Decoder>
   #course: Course
+  /** Of the list that is being read. */
+  #pages = new Body()
 
   constructor(parts: ReflectorParts) {
     const { resource, sharing, contentType } = parts
@@ -127,7 +129,7 @@ export class Reflector {
     const decoder = this.#decoders.get(answer.contentType)
     if (decoder === undefined) {
       // Read, so that the connection is free for the next request.
-      await readAll(answer.body, lease, STATUS_BYTES_MAX).catch(() => undefined)
+      await new Body().read(answer.body, lease, STATUS_BYTES_MAX).catch(() => undefined)
       const type = answer.contentType || 'something without a type'
       return { type: 'unreachable', message: `it answers with ${type}, which is nothing of the API` }
     }
@@ -140,7 +142,7 @@ export class Reflector {
   async #readRefusal(answer: Answer, lease: Lease): Promise<Outcome> {
     const { status: code, contentType, retryAfterMs } = answer
     if (code === 401) answer.refuseCredentials()
-    const body = await readAll(answer.body, lease, STATUS_BYTES_MAX).catch(() => Buffer.alloc(0))
+    const body = await new Body().read(answer.body, lease, STATUS_BYTES_MAX).catch(() => Buffer.alloc(0))
     const said = this.#decoders.get(contentType)?.status(body)
     const status: ApiStatus = { reason: '', message: '', causes: [], ...said, code }
     return { type: 'refused', status, retryAfterMs }
@@ -149,7 +151,7 @@ export class Reflector {
   async #readPage(request: ApiRequest, answer: Answer, decoder: Decoder, lease: Lease): Promise<Outcome> {
     let body: Buffer
     try {
-      body = await readAll(answer.body, lease)
+      body = await this.#pages.read(answer.body, lease)
     } catch (error) {
       return { type: 'unreachable', message: lease.wasSilent ? 'it does not answer' : reasonOf(error) }
     }
@@ -157,6 +159,7 @@ export class Reflector {
       const page = decoder.list(body)
       if (page.version === '') throw new Error('it has no version')
       await this.#takePage(page, request.beginsList, lease)
+      if (page.continueToken === '') this.#pages = new Body()
       return { type: 'page', version: page.version, continueToken: page.continueToken }
     } catch (error) {
       return { type: 'garbled', message: `a list makes no sense: ${reasonOf(error)}` }

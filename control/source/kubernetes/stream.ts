@@ -85,22 +85,39 @@ export class Turns {
   }
 }
 
-/** All of an answer. Throws RangeError for one that is longer than `bytesMax`. */
-export async function readAll(
-  body: AsyncIterable<Buffer>,
-  lease: Lease,
-  bytesMax = Number.POSITIVE_INFINITY,
-): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let length = 0
-  for await (const chunk of body) {
-    lease.renew()
-    length += chunk.length
-    if (length > bytesMax) throw new RangeError(`an answer of more than ${bytesMax} bytes`)
-    chunks.push(chunk)
+/** Room for answers, one after the other: what holds one page of a list holds the next one. */
+export class Body {
+  #buffer = Buffer.alloc(0)
+
+  /**
+   * All of an answer. Valid until the next one is read.
+   *
+   * @throws RangeError for one that is longer than `bytesMax`, and whatever the answer breaks with
+   */
+  async read(
+    chunks: AsyncIterable<Buffer>,
+    lease: Lease,
+    bytesMax = Number.POSITIVE_INFINITY,
+  ): Promise<Buffer> {
+    let length = 0
+    for await (const chunk of chunks) {
+      lease.renew()
+      if (length + chunk.length > bytesMax) throw new RangeError(`an answer of more than ${bytesMax} bytes`)
+      if (length + chunk.length > this.#buffer.length) this.#grow(length, length + chunk.length)
+      chunk.copy(this.#buffer, length)
+      length += chunk.length
+    }
+    return this.#buffer.subarray(0, length)
   }
-  return Buffer.concat(chunks, length)
+
+  #grow(used: number, needed: number): void {
+    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.#buffer.length * 2, BODY_BYTES_MIN))
+    this.#buffer.copy(larger, 0, 0, used)
+    this.#buffer = larger
+  }
 }
+
+const BODY_BYTES_MIN = 64 * 1024
 
 /** Resolves after the delay, or when the signal is aborted. */
 export async function pause(delayMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
