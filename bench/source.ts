@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { BUNDLE_OPTIONS } from '../tools/setup/steps.mjs'
 import { hear } from '../tools/soak/hear.ts'
 import { percentile } from './measure.ts'
 import type { Finding } from './result.ts'
@@ -22,16 +21,13 @@ type Loaded = Extract<FromClient, { readonly kind: 'loaded' }>
 export async function measureSource(): Promise<Finding[]> {
   const folder = mkdtempSync(path.join(tmpdir(), 'sluice-bench-source-'))
   // Packages that stay outside the bundle are looked for from where it lies.
-  const bundle = path.join(ROOT, 'build', `.bench-source.${process.pid}.mjs`)
+  const program = path.join(ROOT, 'build', `.bench-source.${process.pid}`)
+  const bundle = path.join(program, 'client.mjs')
   const kubeconfig = path.join(folder, 'kubeconfig')
   const server = fork(path.join(import.meta.dirname, 'source-server.ts'), [kubeconfig])
   try {
-    const program = path.join(import.meta.dirname, 'source-child.ts')
-    execFileSync(path.join(ROOT, 'node_modules/.bin/esbuild'), [
-      program,
-      ...BUNDLE_OPTIONS,
-      `--outfile=${bundle}`,
-    ])
+    const sources = path.join(import.meta.dirname, 'source-child.ts')
+    execFileSync(process.execPath, [path.join(ROOT, 'tools/setup/bundle.mjs'), sources, bundle])
     await hear<FromServer>(server, 'listening')
     const findings: Finding[] = []
     for (const [way, served] of [
@@ -46,7 +42,7 @@ export async function measureSource(): Promise<Finding[]> {
     return [...findings, ...(await measureChanges(server, bundle, kubeconfig))]
   } finally {
     await end(server)
-    rmSync(bundle, { force: true })
+    rmSync(program, { recursive: true, force: true })
     rmSync(folder, { recursive: true, force: true })
   }
 }

@@ -134,7 +134,7 @@ export function bundleHash(root) {
       'loader/package.json',
       'package.json',
       'package-lock.json',
-      'tools/setup/steps.mjs',
+      'tools/setup/bundle.mjs',
     ],
     isProgramSource,
   )

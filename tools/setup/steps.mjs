@@ -3,16 +3,7 @@
  */
 
 import { spawnSync } from 'node:child_process'
-import {
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  readlinkSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-} from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { bundledNode, bundleHash, isStamped, packagesProblem, stamp } from './fresh.mjs'
 import { isBpffs, missingPackages, SYSTEM_PACKAGES, searchFolders } from './system.mjs'
@@ -175,21 +166,6 @@ const bpfObjects = {
   },
 }
 
-/**
- * CommonJS packages inside an ES module still call `require` for Node's own modules. koffi stays
- * outside: it finds its prebuilt library beside itself.
- */
-export const BUNDLE_OPTIONS = [
-  '--bundle',
-  '--platform=node',
-  '--format=esm',
-  '--target=node22.18',
-  '--external:koffi',
-  '--legal-comments=none',
-  '--log-level=warning',
-  `--banner:js=import { createRequire as nodeCreateRequire } from 'node:module'; const require = nodeCreateRequire(import.meta.url);`,
-]
-
 /** @type {Step} */
 const bundle = {
   name: 'bundle of the daemon',
@@ -200,20 +176,7 @@ const bundle = {
   },
   run: (root) => {
     const hash = bundleHash(root)
-    mkdirSync(join(root, 'build'), { recursive: true })
-    // A running command may be loading the old one: never let it see half a file.
-    const temporary = join(root, `build/.sluice.${process.pid}.mjs`)
-    try {
-      execute(root, [
-        'node_modules/.bin/esbuild',
-        'control/main.ts',
-        ...BUNDLE_OPTIONS,
-        `--outfile=${temporary}`,
-      ])
-      renameSync(temporary, join(root, 'build/sluice.mjs'))
-    } finally {
-      rmSync(temporary, { force: true })
-    }
+    execute(root, [process.execPath, 'tools/setup/bundle.mjs', 'control/main.ts', 'build/sluice.mjs'])
     stamp(root, 'bundle', hash)
   },
 }
