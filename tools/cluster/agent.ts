@@ -75,17 +75,18 @@ class Agent {
   }
 
   async #open(input: OpenInput): Promise<Operations['open']['output']> {
-    const clients: Client[] = []
-    const answers = await repeat(input.count ?? 1, input.concurrency ?? OPEN_AT_ONCE, async () => {
+    const opened = await repeat(input.count ?? 1, input.concurrency ?? OPEN_AT_ONCE, async () => {
       const client = createClient(input)
       const answer = await client.ask()
-      if (answer.ok) clients.push(client)
-      else client.close()
-      return answer
+      if (!answer.ok) client.close()
+      return { client, answer }
     })
     this.#lastId += 1
-    this.#groups.set(this.#lastId, clients)
-    return { group: this.#lastId, answers }
+    this.#groups.set(
+      this.#lastId,
+      opened.filter(({ answer }) => answer.ok).map(({ client }) => client),
+    )
+    return { group: this.#lastId, answers: opened.map(({ answer }) => answer) }
   }
 
   async #request(input: RequestInput): Promise<readonly Answer[]> {
