@@ -73,6 +73,16 @@ test('B42 tokens expire: the bundle of authorities is read again too', async () 
   await rig.converged(client)
 })
 
+test('B42 tokens expire: the kubeconfig itself is read again', async () => {
+  await using rig = await Rig.start()
+  rig.put(service('tok', '198.19.0.10'))
+  const client = await rig.syncedClient()
+  rig.configure({ credentials: { token: 'token-2' } })
+  accept(rig, 'token-2')
+  rig.put(slice('tok-1', 'tok', ['198.18.1.5']))
+  await rig.converged(client)
+})
+
 test('B42 tokens expire: a program that prints them is run again', async () => {
   await using rig = await Rig.start()
   const current = join(rig.folder, 'current')
