@@ -67,8 +67,8 @@ export function sliceObject(slice: EndpointSlice, firstAddress?: string): Manife
     },
     addressType,
     ports: ports.map((port) => ({ name: port.name ?? '', port: port.port ?? 0, protocol: port.protocol })),
-    endpoints: endpoints.map(({ addresses }, i) =>
-      endpointObject(serviceName, i, (i === 0 ? firstAddress : undefined) ?? addresses[0] ?? ''),
+    endpoints: endpoints.map(({ address }, i) =>
+      endpointObject(serviceName, i, (i === 0 ? firstAddress : undefined) ?? address ?? ''),
     ),
   }
 }

@@ -122,6 +122,6 @@ function sliceManifest({ namespace, name, serviceName, addressType, ports, endpo
     metadata: { namespace, name, labels: { 'kubernetes.io/service-name': serviceName } },
     addressType,
     ports,
-    endpoints: endpoints.map(({ addresses }) => ({ addresses, conditions: { ready: true } })),
+    endpoints: endpoints.map(({ address }) => ({ addresses: [address], conditions: { ready: true } })),
   }
 }

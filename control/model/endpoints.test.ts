@@ -72,11 +72,8 @@ describe('slices are merged', () => {
     )
   })
 
-  test('of an endpoint the first address counts; one without any is nothing', () => {
-    const slice = makeSlice([
-      makeEndpoint('10.1.1.1', { addresses: ['10.1.1.1', '10.1.1.2'] }),
-      makeEndpoint('', { addresses: [] }),
-    ])
+  test('an endpoint without an address is nothing', () => {
+    const slice = makeSlice([makeEndpoint('10.1.1.1'), makeEndpoint('', { address: undefined })])
     assert.deepEqual(merged([slice]), { ports: { [only]: '10.1.1.1:8080' }, problems: [] })
   })
 

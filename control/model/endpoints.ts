@@ -63,7 +63,7 @@ function mergeSlice(
     return { port, candidates }
   })
   slice.endpoints.forEach((endpoint, i) => {
-    const text = endpoint.addresses[0]
+    const text = endpoint.address
     if (text === undefined || ports.length === 0) return
     const address = parseAddress(text)
     const wrong = whyUnusable(text, address, slice.addressType, family)

@@ -41,7 +41,7 @@ export function makePort(fields: Partial<ServicePortSpec> = {}): ServicePortSpec
 /** A ready endpoint on no node. */
 export function makeEndpoint(address: string, fields: Partial<Endpoint> = {}): Endpoint {
   return {
-    addresses: [address],
+    address,
     ready: true,
     serving: true,
     terminating: false,

@@ -67,7 +67,8 @@ export interface EndpointPort {
 
 /** `endpoints[]` of an EndpointSlice, its conditions with the API's defaults filled in. */
 export interface Endpoint {
-  readonly addresses: readonly string[]
+  /** The first of `addresses`; the API gives the others no meaning. Undefined where there is none. */
+  readonly address: string | undefined
   readonly ready: boolean
   readonly serving: boolean
   readonly terminating: boolean

@@ -97,7 +97,7 @@ function readEndpointPort(port: Fields): EndpointPort {
 function readEndpoint(endpoint: Fields): Endpoint {
   const conditions = endpoint.child('conditions')
   return {
-    addresses: endpoint.texts('addresses'),
+    address: endpoint.texts('addresses')[0],
     ready: conditions.flag('ready', true),
     serving: conditions.flag('serving', true),
     terminating: conditions.flag('terminating', false),

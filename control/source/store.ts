@@ -128,7 +128,8 @@ export class Store {
     for (const owner of owners) {
       if (owner === undefined) continue
       const others = (this.#slices.get(owner) ?? []).filter((slice) => slice !== before)
-      const slices = object !== undefined && serviceOf(object) === owner ? [...others, object] : others
+      // `concat` makes an array without room to spare.
+      const slices = object !== undefined && serviceOf(object) === owner ? others.concat(object) : others
       if (slices.length === 0) this.#slices.delete(owner)
       else this.#slices.set(owner, slices)
       this.#changed.add(owner)

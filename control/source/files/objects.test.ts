@@ -41,7 +41,7 @@ describe('defaults of the API are filled in', () => {
       ports: [{ name: '', port: undefined, protocol: 'TCP' }],
       endpoints: [
         {
-          addresses: ['10.1.1.1'],
+          address: '10.1.1.1',
           ready: true,
           serving: true,
           terminating: false,
@@ -51,6 +51,15 @@ describe('defaults of the API are filled in', () => {
         },
       ],
     })
+  })
+
+  test('of an endpoint the first address counts', () => {
+    const endpoints = [{ addresses: ['10.1.1.1', '10.1.1.2'] }, { addresses: [] }]
+    const read = onlyObject(slice({ endpoints })) as { endpoints: { address: string | undefined }[] }
+    assert.deepEqual(
+      read.endpoints.map(({ address }) => address),
+      ['10.1.1.1', undefined],
+    )
   })
 
   test('for a ServiceCIDR', () => {
@@ -139,7 +148,7 @@ describe('every field that is read', () => {
       ports: [{ name: 'x', port: 8080, protocol: 'UDP' }],
       endpoints: [
         {
-          addresses: ['10.1.1.1'],
+          address: '10.1.1.1',
           ready: false,
           serving: false,
           terminating: true,

@@ -72,13 +72,13 @@ export function readSliceMessage(reader: Reader, metadata: Metadata, sharing: Sh
 
 function readEndpoint(reader: Reader, sharing: Sharing): Endpoint {
   const outerEnd = enter(reader)
-  let addresses: readonly string[] = NONE
+  let address: string | undefined
   const conditions = { ready: true, serving: true, terminating: false }
   let nodeName: string | undefined
   let hints: Hints = NO_HINTS
   while (!atEnd(reader)) {
     const tag = reader.tag()
-    if (tag === ENDPOINT_ADDRESSES) addresses = withText(addresses, reader.string())
+    if (tag === ENDPOINT_ADDRESSES && address === undefined) address = reader.string()
     else if (tag === ENDPOINT_CONDITIONS) readConditions(reader, conditions)
     else if (tag === ENDPOINT_NODE_NAME) nodeName = sharing.text(reader.string())
     else if (tag === ENDPOINT_HINTS) hints = readHints(reader, sharing)
@@ -87,12 +87,7 @@ function readEndpoint(reader: Reader, sharing: Sharing): Endpoint {
   reader.len = outerEnd
   const { ready, serving, terminating } = conditions
   const { zoneHints, nodeHints } = hints
-  return { addresses, ready, serving, terminating, nodeName, zoneHints, nodeHints }
-}
-
-/** An array that grows leaves room for sixteen more, which of very many endpoints is most of the memory. */
-function withText(texts: readonly string[], text: string): readonly string[] {
-  return texts.length === 0 ? [text] : texts.concat(text)
+  return { address, ready, serving, terminating, nodeName, zoneHints, nodeHints }
 }
 
 /** A condition that is absent keeps its default. */
