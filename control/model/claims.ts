@@ -6,6 +6,7 @@
 
 import { withChanges } from './changed-map.ts'
 import { equalValues } from './equal.ts'
+import { trimmed } from './trim.ts'
 import type { ServiceKey } from './types.ts'
 
 /** A frontend as a key: `10.96.0.1 80/TCP`, `ipv4 node port 30080/TCP`. */
@@ -52,8 +53,9 @@ export function updateClaims(
   const touched = new Set<ServiceKey>()
   for (const frontend of frontends) {
     const before = claims.byFrontend.get(frontend) ?? []
-    const after = [...before.filter((key) => !leaving.has(key)), ...(arriving.get(frontend) ?? [])]
-    if (after.length > 1) after.sort((a, b) => compareRight(byService, a, b))
+    const line = [...before.filter((key) => !leaving.has(key)), ...(arriving.get(frontend) ?? [])]
+    if (line.length > 1) line.sort((a, b) => compareRight(byService, a, b))
+    const after = trimmed(line)
     lines.set(frontend, after.length === 0 ? undefined : after)
     if (before.length > 1 || after.length > 1) for (const key of [...before, ...after]) touched.add(key)
   }

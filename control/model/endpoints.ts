@@ -2,6 +2,7 @@
 
 import { hostPort, isSpecialAddress, parseAddress } from './address.ts'
 import { isPort, isProtocol } from './port.ts'
+import { trimmed } from './trim.ts'
 import type { Backend, Endpoint, EndpointSlice, Family, NodeFacts, Problem, Protocol } from './types.ts'
 
 /** One endpoint under one port. */
@@ -181,7 +182,7 @@ function indexesOf(
   candidates: readonly Candidate[],
   belongs: (candidate: Candidate) => boolean,
 ): readonly number[] {
-  return candidates.flatMap((candidate, i) => (belongs(candidate) ? [i] : []))
+  return trimmed(candidates.flatMap((candidate, i) => (belongs(candidate) ? [i] : [])))
 }
 
 function firstNonEmpty(preferred: readonly number[], fallback: readonly number[]): readonly number[] {

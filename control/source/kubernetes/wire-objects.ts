@@ -3,6 +3,7 @@
  * `discovery/v1`, `core/v1`, `networking/v1`.
  */
 
+import { trimmed } from '../../model/trim.ts'
 import type { Endpoint, EndpointPort, EndpointSlice, Node, Protocol, ServiceCIDR } from '../../model/types.ts'
 import { checkOneOf } from '../fields.ts'
 import { ADDRESS_TYPES, SERVICE_NAME_LABEL } from '../objects.ts'
@@ -65,8 +66,7 @@ export function readSliceMessage(reader: Reader, metadata: Metadata, sharing: Sh
     serviceName: metadata.labels[SERVICE_NAME_LABEL] ?? '',
     addressType: checkOneOf(addressType || undefined, ADDRESS_TYPES, () => ['addressType']),
     ports: sharing.endpointPorts(ports),
-    // A copy has no room to spare.
-    endpoints: endpoints.slice(),
+    endpoints: trimmed(endpoints),
   }
 }
 

@@ -1,5 +1,6 @@
 /** Service in protobuf. Field numbers are those of k8s.io/api `core/v1` generated.proto. */
 
+import { trimmed } from '../../model/trim.ts'
 import type { LoadBalancerIngress, Protocol, Service, ServicePortSpec } from '../../model/types.ts'
 import { checkOneOf, type Path } from '../fields.ts'
 import {
@@ -120,9 +121,9 @@ function oneOf<T extends string>(text: string, allowed: readonly T[], whenEmpty:
   return text === '' ? whenEmpty : checkOneOf(text, allowed, () => path)
 }
 
-/** A copy has no room to spare for more, and the empty one is shared. */
+/** Most services have none of these: the empty list is shared. */
 function compact<T>(list: readonly T[]): readonly T[] {
-  return list.length === 0 ? NONE : list.slice()
+  return list.length === 0 ? NONE : trimmed(list)
 }
 
 function readSpec(reader: Reader, draft: Draft): void {
