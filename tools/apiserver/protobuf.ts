@@ -7,6 +7,9 @@ import { BackwardWriter } from './wire.ts'
 /** Stands before every object that is not inside another one. */
 const MAGIC = Buffer.from('k8s\0')
 
+/** Of tag and length. */
+const HEAD_SIZE_MAX = 12
+
 const VARINT = 0
 const BYTES = 2
 
@@ -21,49 +24,52 @@ export function encodeObject(object: JsonObject): Buffer {
 
 /** A list of objects that are encoded already, without magic and type. */
 export function encodeList(metadata: JsonObject, items: readonly Uint8Array[]): Buffer {
-  const writer = new BackwardWriter()
-  for (const item of items.toReversed()) {
-    writer.bytes(item)
-    writer.varint(item.length)
-    writer.tag(2, BYTES)
-  }
-  writeField(writer, 1, listMeta, metadata)
-  return writer.finish()
+  return Buffer.concat([
+    fieldOf(1, listMeta, metadata),
+    ...items.flatMap((item) => [headOf(2, item.length), item]),
+  ])
 }
+
+const typeMeta: Message = [
+  { number: 1, name: 'apiVersion', type: 'text', shape: 'always' },
+  { number: 2, name: 'kind', type: 'text', shape: 'always' },
+]
+
+/** The fields contentEncoding and contentType of `runtime.Unknown`, empty. */
+const NO_CONTENT = Buffer.concat([headOf(3, 0), headOf(4, 0)])
 
 /** `raw` inside its envelope: the magic, then `runtime.Unknown` with type and bytes. */
 export function encodeUnknown(apiVersion: string, kind: string, raw: Uint8Array): Buffer {
-  const writer = new BackwardWriter()
-  // contentType and contentEncoding, empty.
-  for (const field of [4, 3]) writeField(writer, field, 'text', '')
-  writer.bytes(raw)
-  writer.varint(raw.length)
-  writer.tag(2, BYTES)
-  writeField(
-    writer,
-    1,
-    [
-      { number: 1, name: 'apiVersion', type: 'text', shape: 'always' },
-      { number: 2, name: 'kind', type: 'text', shape: 'always' },
-    ],
-    { apiVersion, kind },
-  )
-  writer.bytes(MAGIC)
-  return writer.finish()
+  return Buffer.concat([
+    MAGIC,
+    fieldOf(1, typeMeta, { apiVersion, kind }),
+    headOf(2, raw.length),
+    raw,
+    NO_CONTENT,
+  ])
 }
 
 /** One frame of a watch: four bytes of length, big-endian, and a `WatchEvent` with the object in its envelope. */
 export function encodeFrame(type: string, enveloped: Uint8Array): Buffer {
-  const writer = new BackwardWriter()
-  writer.bytes(enveloped)
-  writer.varint(enveloped.length)
-  writer.tag(1, BYTES)
-  writer.varint(writer.length)
-  writer.tag(2, BYTES)
-  writeField(writer, 1, 'text', type)
+  const inner = headOf(1, enveloped.length)
+  const event = [fieldOf(1, 'text', type), headOf(2, inner.length + enveloped.length), inner, enveloped]
   const size = Buffer.allocUnsafe(4)
-  size.writeUInt32BE(writer.length)
-  writer.bytes(size)
+  size.writeUInt32BE(event.reduce((sum, part) => sum + part.length, 0))
+  return Buffer.concat([size, ...event])
+}
+
+/** What stands before the contents of a field that has a length. */
+function headOf(field: number, length: number): Buffer {
+  const writer = new BackwardWriter(HEAD_SIZE_MAX)
+  writer.varint(length)
+  writer.tag(field, BYTES)
+  return writer.finish()
+}
+
+/** A field with its tag. */
+function fieldOf(field: number, type: ValueType, value: Json): Buffer {
+  const writer = new BackwardWriter()
+  writeField(writer, field, type, value)
   return writer.finish()
 }
 

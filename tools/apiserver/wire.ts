@@ -3,9 +3,15 @@
 const INITIAL_SIZE = 4096
 
 export class BackwardWriter {
-  #buffer = Buffer.allocUnsafe(INITIAL_SIZE)
+  #buffer: Buffer
   /** What is written begins here. */
-  #start = INITIAL_SIZE
+  #start: number
+
+  /** `size` is what is expected; it makes room for more by itself. */
+  constructor(size = INITIAL_SIZE) {
+    this.#buffer = Buffer.allocUnsafe(size)
+    this.#start = size
+  }
 
   /** How many bytes are written so far: the length of a message is the difference between two of these. */
   get length(): number {
