@@ -28,6 +28,7 @@ import {
 } from 'libbpf-ts'
 import { compileFile, pinFolder } from '../../../loader/test/kit.ts'
 import { bpffsMount, cgroup2Mount } from '../../../tools/cluster/mounts.ts'
+import { until } from '../../../tools/cluster/until.ts'
 import { device as deviceCodec } from '../../layout/generated.ts'
 import { type AttachableDevice, Attachments, SOCKET_HOOKS } from './attachments.ts'
 import { removeLinks } from './pinned-links.ts'
@@ -236,6 +237,8 @@ describe('attachments', () => {
       link.detach()
     }
     rmSync(join(bpfRoot, 'links', `${pod.ifindex.toString()}-egress`))
+    // The kernel detaches a link a moment after its last pin is gone.
+    assert.ok(await until(async () => chain(pod).egress.length === 0, 10_000))
     await subject.check()
     assert.deepEqual(chain(pod), ours())
     assert.match(lines[0] ?? '', /^warn our connect4 program was detached from /)
