@@ -23,8 +23,10 @@ export interface Course {
   readonly protobuf: boolean
   /** False after a list whose pages came too slowly: by the time of the next one the first was forgotten. */
   readonly pages: boolean
-  /** In a row, since a watch last went well. */
+  /** In a row, since a watch last went well or the server at least said something sensible. */
   readonly failures: number
+  /** How often the version was too old since a watch last went well. */
+  readonly expiries: number
   /** The last answer was that the credentials are not good. */
   readonly wasUnauthorized: boolean
   /** So long nothing is to be asked for. */
@@ -90,6 +92,7 @@ export function initialCourse(contentType: 'protobuf' | 'json'): Course {
     protobuf: contentType === 'protobuf',
     pages: true,
     failures: 0,
+    expiries: 0,
     wasUnauthorized: false,
     delayMs: 0,
     trouble: undefined,
@@ -152,13 +155,12 @@ export function listedAt(course: Course, version: string): Course {
 
 /** A watch goes well: it has lasted for longer than the shortest pause after a failure. */
 export function goesWell(course: Course): Course {
-  return { ...course, failures: 0, wasUnauthorized: false, trouble: undefined }
+  return { ...course, failures: 0, expiries: 0, wasUnauthorized: false, trouble: undefined }
 }
 
 // ---- what an outcome leads to ----
 
-/** So many failures of a kind that happens now and then are nobody's business. */
-const QUIET_FAILURES = 2
+const QUIET_TIMES = 2
 
 /** What is next after a request has come to its end. */
 export function after(course: Course, mode: Mode, outcome: Outcome, about: Circumstances): Course {
@@ -201,7 +203,10 @@ function afterStream(
   const isUnfinishedList = course.version === undefined
   // A server that does not know the words takes it for a watch, and never says that the list is complete.
   if (isUnfinishedList && type !== 'cut') return { ...course, streamingLists: false, delayMs: 0 }
-  if (!lasted) return failed(course, about, unlessQuiet(course, 'every watch ends as soon as it has begun'))
+  if (!lasted) {
+    const trouble = unlessQuiet(course.failures + 1, 'every watch ends as soon as it has begun')
+    return failed(course, about, trouble)
+  }
   return { ...course, delayMs: type === 'closed' ? 0 : about.timing.backoffMinMs * about.chance }
 }
 
@@ -215,9 +220,18 @@ function isExpired({ code, reason, causes }: ApiStatus): boolean {
   )
 }
 
-function afterExpiry(course: Course, mode: Mode, about: Circumstances): Course {
-  const next = beginAgain(failed(course, about, unlessQuiet(course, 'every list is out of date at once')))
-  return mode === 'list' && course.continueToken !== '' ? { ...next, pages: false } : next
+/** The first time after an outage it is done soon: the server is back. */
+function afterExpiry(course: Course, mode: Mode, { timing, chance }: Circumstances): Course {
+  const expiries = course.expiries + 1
+  return {
+    ...beginAgain(course),
+    expiries,
+    failures: 0,
+    wasUnauthorized: false,
+    delayMs: backoffMs(expiries, timing) * (1 + chance),
+    pages: course.pages && !(mode === 'list' && course.continueToken !== ''),
+    trouble: unlessQuiet(expiries, 'every list is out of date at once') ?? course.trouble,
+  }
 }
 
 function beginAgain(course: Course): Course {
@@ -261,20 +275,24 @@ function adapt(course: Course, mode: Mode, status: ApiStatus, resource: Resource
 }
 
 function failed(course: Course, about: Circumstances, trouble: Trouble | undefined, atLeastMs = 0): Course {
-  const { backoffMinMs, backoffMaxMs } = about.timing
   const failures = course.failures + 1
-  const pauseMs = Math.min(backoffMaxMs, backoffMinMs * 3 ** (failures - 1))
   return {
     ...course,
     failures,
     wasUnauthorized: false,
-    delayMs: Math.max(pauseMs, atLeastMs) * (1 + about.chance),
+    delayMs: Math.max(backoffMs(failures, about.timing), atLeastMs) * (1 + about.chance),
     trouble: trouble ?? course.trouble,
   }
 }
 
-function unlessQuiet(course: Course, message: string): Trouble | undefined {
-  return course.failures < QUIET_FAILURES ? undefined : { about: 'resource', message }
+/** The least pause after so many failures in a row. */
+function backoffMs(failures: number, { backoffMinMs, backoffMaxMs }: Timing): number {
+  return Math.min(backoffMaxMs, backoffMinMs * 3 ** (failures - 1))
+}
+
+/** What happens now and then is nobody's business, until it happens so often. */
+function unlessQuiet(times: number, message: string): Trouble | undefined {
+  return times <= QUIET_TIMES ? undefined : { about: 'resource', message }
 }
 
 function serverTrouble(message: string): Trouble {

@@ -45,7 +45,8 @@ interface Loaded {
 export class CredentialReader {
   readonly #options: CredentialOptions
   #loaded: Loaded
-  #last: { readonly loaded: Loaded; readonly credentials: Credentials } | undefined
+  /** What was shown last, and the file it came from as it was then. */
+  #last: { readonly fingerprint: string; readonly credentials: Credentials } | undefined
   #reading: Promise<Credentials> | undefined
 
   /** Throws Error for a configuration that names no server, with what to change. */
@@ -72,26 +73,22 @@ export class CredentialReader {
 
   /** The server did not take these. They are read anew, exec plugins run again, if that has not been done already. */
   refused(credentials: Credentials): void {
-    if (this.#last?.credentials !== credentials) return
-    this.#reload()
-    this.#last = undefined
+    if (this.#last?.credentials === credentials) this.#reload()
   }
 
   async #read(): Promise<Credentials> {
     if (fingerprintOf(this.#options.kubeconfig) !== this.#loaded.fingerprint) this.#reload()
-    const loaded = this.#loaded
+    const { config, fingerprint } = this.#loaded
+    const before = this.#last?.fingerprint === fingerprint ? this.#last.credentials : undefined
     try {
-      const credentials = await present(loaded.config)
-      const before = this.#last
+      const credentials = await present(config)
       const hasLostToken =
-        before?.loaded === loaded &&
-        before.credentials.headers['authorization'] !== undefined &&
-        credentials.headers['authorization'] === undefined
-      if (hasLostToken) return before.credentials
-      this.#last = { loaded, credentials }
+        before?.headers['authorization'] !== undefined && credentials.headers['authorization'] === undefined
+      if (hasLostToken) return before
+      this.#last = { fingerprint, credentials }
       return credentials
     } catch (error) {
-      if (this.#last !== undefined) return this.#last.credentials
+      if (before !== undefined) return before
       throw new Error(`there are no credentials: ${messageOf(error)}`, { cause: error })
     }
   }
@@ -133,6 +130,13 @@ function load({ kubeconfig, apiServer, root = '' }: CredentialOptions): Loaded {
   }
   const cluster = clusterOf(config)
   const server = serverUrl(apiServer ?? cluster.server)
+  // Of a context without a user the client would not even look at the authority.
+  if (config.getCurrentUser() === null) {
+    config.users = [...config.users, { name: NOBODY }]
+    config.contexts = config.contexts.map((context) =>
+      context.name === config.currentContext ? { ...context, user: NOBODY } : context,
+    )
+  }
   // The client refuses to speak without TLS unless it is told that there is nothing to verify, which there is not.
   const skipTLSVerify = cluster.skipTLSVerify || server.startsWith('http:')
   config.clusters = config.clusters.map((each) =>
@@ -140,6 +144,9 @@ function load({ kubeconfig, apiServer, root = '' }: CredentialOptions): Loaded {
   )
   return { config, fingerprint }
 }
+
+/** The user of a context that has none. */
+const NOBODY = 'nobody'
 
 function loadFile(config: KubeConfig, path: string): void {
   try {

@@ -155,35 +155,38 @@ export class Reflector {
     } catch (error) {
       return { type: 'unreachable', message: lease.wasSilent ? 'it does not answer' : reasonOf(error) }
     }
+    let page: ListPage
     try {
-      const page = decoder.list(body)
-      if (page.version === '') throw new Error('it has no version')
-      await this.#takePage(page, request.beginsList, lease)
-      if (page.continueToken === '') this.#pages = new Body()
-      return { type: 'page', version: page.version, continueToken: page.continueToken }
+      page = decoder.list(body)
     } catch (error) {
       return { type: 'garbled', message: `a list makes no sense: ${reasonOf(error)}` }
     }
+    const { version, continueToken } = page
+    if (version === '') return { type: 'garbled', message: 'a list has no version' }
+    await this.#takePage(page, request.beginsList, lease.signal)
+    if (continueToken === '') this.#pages = new Body()
+    return { type: 'page', version, continueToken }
   }
 
-  async #takePage({ items, continueToken }: ListPage, isFirst: boolean, lease: Lease): Promise<void> {
+  async #takePage({ items, continueToken }: ListPage, isFirst: boolean, signal: AbortSignal): Promise<void> {
     const { clock, timing, listener } = this.#parts
     const turns = new Turns(clock, timing.turnMs)
     const garbageBefore = this.garbage
     if (isFirst) this.#inventory.beginList()
     const iterator = items[Symbol.iterator]()
     let changes: Change[] = []
-    for (;;) {
+    while (!signal.aborted) {
       const { done, value: item } = turns.work(() => iterator.next())
-      if (done) break
+      if (done) {
+        if (continueToken === '') changes.push(...this.#inventory.endList())
+        break
+      }
       if (isAboutObject(item)) changes.push(...this.#inventory.take(item))
       if (!turns.isOver) continue
       this.#apply(changes)
       changes = []
       await turns.next()
-      lease.signal.throwIfAborted()
     }
-    if (continueToken === '') changes.push(...this.#inventory.endList())
     this.#apply(changes)
     if (this.garbage !== garbageBefore) listener.changed()
   }
@@ -194,20 +197,27 @@ export class Reflector {
     const turns = new Turns(clock, timing.turnMs)
     using proof = new Proof(clock, timing.backoffMinMs, () => this.#move(goesWell(this.#course)))
     if (request.beginsList) this.#inventory.beginList()
-    try {
-      if (!request.beginsList) proof.begin()
-      for await (const chunk of answer.body) {
-        lease.renew()
-        const end = turns.work(() => this.#take(frames.push(chunk).map((frame) => decoder.event(frame))))
-        if (end !== undefined) return end
-        if (this.#course.version !== undefined) proof.begin()
-        if (turns.isOver) await turns.next()
-      }
-      return { type: frames.pendingBytes === 0 ? 'closed' : 'cut', lasted: proof.isGiven }
-    } catch (error) {
-      if (error instanceof FrameError) return { type: 'garbled', message: `the watch is ${error.message}` }
-      return { type: lease.wasSilent ? 'silent' : 'cut', lasted: proof.isGiven }
+    else proof.begin()
+    for await (const chunk of untilBroken(answer.body)) {
+      if (chunk === 'broken') return { type: lease.wasSilent ? 'silent' : 'cut', lasted: proof.isGiven }
+      lease.renew()
+      const end = turns.work(() => this.#takeChunk(chunk, frames, decoder))
+      if (end !== undefined) return end
+      if (this.#course.version !== undefined) proof.begin()
+      if (turns.isOver) await turns.next()
     }
+    return { type: frames.pendingBytes === 0 ? 'closed' : 'cut', lasted: proof.isGiven }
+  }
+
+  #takeChunk(chunk: Buffer, frames: FrameSplitter, decoder: Decoder): Outcome | undefined {
+    let complete: readonly Buffer[]
+    try {
+      complete = frames.push(chunk)
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error
+      return { type: 'garbled', message: `a watch makes no sense: ${error.message}` }
+    }
+    return this.#take(complete.map((frame) => decoder.event(frame)))
   }
 
   /** Takes what has come. Returns how the stream ends if that ends it. */
@@ -245,6 +255,15 @@ export class Reflector {
     const { plural } = this.#parts.resource
     const { type, ...more } = outcome
     this.#parts.listener.note(`${plural}: ${mode}: ${type} ${JSON.stringify(more)}`)
+  }
+}
+
+/** The chunks of a body, and a last word if the connection breaks. */
+async function* untilBroken(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer | 'broken'> {
+  try {
+    yield* body
+  } catch {
+    yield 'broken'
   }
 }
 
