@@ -66,10 +66,12 @@ describe('changes under load', () => {
   test('an endpoint goes: new connections go elsewhere, those it has go on', async () => {
     const { client, node, pod } = stage.cluster
     const loads = await loadWeb(stage.cluster)
+    // Enough of them that each finds every backend, though the loads take turns in between.
+    const count = 40
     const groups = await Promise.all([
-      client.open({ to: `${N1}:31001`, count: 6 }),
-      pod('p2').open({ to: WEB_IP, count: 6 }),
-      node('n1').open({ to: WEB_IP, count: 6 }),
+      client.open({ to: `${N1}:31001`, count }),
+      pod('p2').open({ to: WEB_IP, count }),
+      node('n1').open({ to: WEB_IP, count }),
     ])
     for (const group of groups) assertEveryOne(backendsOf(group.answers), WEB.pods)
 
@@ -77,7 +79,7 @@ describe('changes under load', () => {
     await eventuallyFrom(askWeb, ['p1', 'p5'])
     for (const from of [client, node('n1')]) {
       const to = from === client ? `${N1}:31001` : WEB_IP
-      assertEveryOne(backendsOf(await from.request({ to, count: 12 })), ['p1', 'p5'])
+      assertEveryOne(backendsOf(await from.request({ to, count })), ['p1', 'p5'])
     }
     for (const group of groups) {
       assert.deepEqual(tally(await group.exchange()), tally(group.answers))
