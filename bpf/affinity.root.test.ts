@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe as group, test } from 'node:test'
+import { backendState } from '../control/layout/generated.ts'
 import { TcpConversation } from '../tools/packets/conversation.ts'
 import { createTestNode, type TestNode } from '../tools/packets/node.ts'
 import { createNodeDevices, enterOwnNetwork, PORT1, UPLINK } from '../tools/packets/own-network.ts'
@@ -115,6 +116,13 @@ group('a service with affinity', () => {
       assert.equal(sticky.connect('10.244.1.2'), next)
     })
   }
+
+  test('lets a client go whose backend is draining, though the lists are not changed yet', () => {
+    using sticky = new Sticky()
+    sticky.connect('10.244.1.2')
+    sticky.node.services.changeBackend(sticky.backend(0), { state: backendState.DRAINING })
+    assert.equal(sticky.connect('10.244.1.2'), BACKENDS[1])
+  })
 
   test('lets a client go whose backend is another one by now', () => {
     using sticky = new Sticky()
