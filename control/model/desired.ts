@@ -4,7 +4,7 @@ import { cidrContains, parseCidr } from './address.ts'
 import { withChanges } from './changed-map.ts'
 import { type Claims, noClaims, updateClaims } from './claims.ts'
 import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
-import { equalValues } from './equal.ts'
+import { equalValues, keepParts } from './equal.ts'
 import { readService, type WantedPort, type WantedService } from './service.ts'
 import { trimmed } from './trim.ts'
 import type {
@@ -116,12 +116,7 @@ function keepIdentity(
   after: readonly ServicePort[],
 ): readonly ServicePort[] | undefined {
   if (after.length === 0) return undefined
-  if (before === undefined) return after
-  const kept = after.map((port, i) => {
-    const old = before[i]
-    return old !== undefined && equalValues(old, port) ? old : port
-  })
-  return kept.length === before.length && kept.every((port, i) => port === before[i]) ? before : kept
+  return before === undefined ? after : keepParts(before, after)
 }
 
 function computeService(

@@ -1,6 +1,7 @@
 /** What all sources know together, and which services it has changed for since somebody last looked. */
 
 import { isDeepStrictEqual } from 'node:util'
+import { keepParts } from '../model/equal.ts'
 import type {
   ClusterSnapshot,
   EndpointSlice,
@@ -119,9 +120,10 @@ export class Store {
     return true
   }
 
-  #applySlice(key: string, object: EndpointSlice | undefined): boolean {
+  #applySlice(key: string, changed: EndpointSlice | undefined): boolean {
     const before = this.#sliceByKey.get(key)
-    if (isDeepStrictEqual(before, object)) return false
+    const object = keepParts(before, changed)
+    if (object === before) return false
     if (object === undefined) this.#sliceByKey.delete(key)
     else this.#sliceByKey.set(key, object)
     const owners = new Set([serviceOf(before), serviceOf(object)])

@@ -19,8 +19,8 @@ import {
 import { knownProblems, without } from './problems.ts'
 import { begun, ended, initialSchedule, isFull, nextDueMs, requested, type Schedule } from './schedule.ts'
 
-/** So many services are computed at a stretch: some ten milliseconds. */
-const MODEL_PART = 200
+/** So many services are computed at a stretch: less than ten milliseconds. */
+const MODEL_PART = 100
 
 /** Brings the kernel to what the sources say, again and again. */
 export class SyncLoop<M extends ModelResult> {

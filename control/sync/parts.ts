@@ -67,7 +67,7 @@ export interface SyncPacing {
 }
 
 export const defaultPacing: SyncPacing = {
-  minIntervalMs: 10,
+  minIntervalMs: 5,
   retryMinMs: 100,
   retryMaxMs: 30_000,
   maxIntervalMs: 3_600_000,
