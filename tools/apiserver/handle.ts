@@ -7,7 +7,7 @@ import { KINDS } from './kinds.ts'
 import { type ApiRequest, chooseEncoding, readRequest } from './requests.ts'
 import { parseFieldSelector, parseLabelSelector, type Selector, SelectorError } from './selectors.ts'
 import type { ApiServer } from './server.ts'
-import { Watch } from './watch.ts'
+import { Watch, type WatchedEvent } from './watch.ts'
 
 /** A request, and all that the answer depends on. */
 interface Call {
@@ -152,7 +152,7 @@ function serveWatch(call: Call): void {
     watch.end()
     return
   }
-  for (const event of begin.events) watch.send(event)
+  watch.send(...begin.events)
   if (begin.endsWithBookmark) watch.bookmark(server.objects.revision, true)
   server.addWatch(watch, exchange.closed)
   const seconds = Math.min(Number(query.get('timeoutSeconds') ?? 1800), server.behaviour.watchSecondsMax)
@@ -160,12 +160,10 @@ function serveWatch(call: Call): void {
   void exchange.closed.then(() => clearTimeout(timer))
 }
 
-type BeginEvent = Parameters<Watch['send']>[0]
-
 interface Begin {
   /** Set: the answer is this event alone. */
   readonly expired?: Status
-  readonly events: readonly BeginEvent[]
+  readonly events: readonly WatchedEvent[]
   readonly endsWithBookmark: boolean
 }
 
@@ -173,7 +171,7 @@ interface Begin {
 function beginOf({ server, request }: Call, bookmarks: boolean): Begin {
   const { objects, behaviour } = server
   const { query, resource, verb } = request
-  const everything = (): BeginEvent[] =>
+  const everything = (): WatchedEvent[] =>
     objects.list(resource).map((object) => ({ type: 'ADDED', object, previous: undefined }))
   if (verb === 'streaming list' && behaviour.streamingLists !== 'ignored') {
     const valid = query.get('resourceVersionMatch') === 'NotOlderThan' && bookmarks

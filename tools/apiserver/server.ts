@@ -64,6 +64,8 @@ export class ApiServer implements AsyncDisposable {
       requestCert: true,
       rejectUnauthorized: false,
       allowHTTP1: true,
+      // Megabytes: a large list waits here until the client has taken it.
+      maxSessionMemory: 1000,
       ...(options.http2 === false ? { ALPNProtocols: ['http/1.1'] } : {}),
     })
     this.#server.setTimeout(0)

@@ -19,6 +19,9 @@ export interface WatchFacts {
   readonly exchange: Exchange
 }
 
+/** As much of an event as a watch needs. */
+export type WatchedEvent = Pick<StoreEvent, 'type' | 'object' | 'previous'>
+
 export class Watch {
   readonly resource: Resource
   readonly encoding: Encoding
@@ -47,13 +50,19 @@ export class Watch {
     return this.#exchange.url
   }
 
-  /** Tells of an event, if the object matches now or did before: to a watch, what it does not select does not exist. */
-  send({ type, object, previous }: Pick<StoreEvent, 'type' | 'object' | 'previous'>): void {
+  /** Tells of events, as far as the objects match now or did before: to a watch, what it does not select does not exist. */
+  send(...events: readonly WatchedEvent[]): void {
+    const frames = events.flatMap((event) => this.#frameOf(event) ?? [])
+    const [first, ...more] = frames
+    if (first !== undefined) this.sendBytes(more.length === 0 ? first : Buffer.concat(frames))
+  }
+
+  #frameOf({ type, object, previous }: WatchedEvent): Buffer | undefined {
     const did = previous !== undefined && this.#selector(previous)
     const does = type !== 'DELETED' && this.#selector(object)
-    if (!did && !does) return
+    if (!did && !does) return undefined
     const seen = !did ? 'ADDED' : does ? 'MODIFIED' : 'DELETED'
-    this.sendBytes(this.#encoder.event(seen, this.resource, object, this.encoding))
+    return this.#encoder.event(seen, this.resource, object, this.encoding)
   }
 
   bookmark(revision: number, endsInitialEvents = false): void {
