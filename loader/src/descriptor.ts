@@ -4,6 +4,7 @@ import path from 'node:path'
 import { cString } from './elf.ts'
 import { BpfError } from './errors.ts'
 import { errno, libbpf, libc } from './ffi.ts'
+import { missingPin, type PinKind, pinError, pinOfOtherKind } from './pins.ts'
 import { OPEN_READ_ONLY } from './uapi.ts'
 
 const F_DUPFD_CLOEXEC = 1030
@@ -64,7 +65,7 @@ export function infoName(info: DataView, offset: number): string {
 export function pinDescriptor(fd: number, target: string, subject: string): void {
   mkdirSync(path.dirname(target), { recursive: true })
   const result = libbpf().bpf_obj_pin(fd, target)
-  if (result < 0) throw new BpfError('pin', subject, result, pinHint(result, target))
+  if (result < 0) throw pinError(subject, result, target)
 }
 
 /**
@@ -97,7 +98,7 @@ export function removePin(target: string): boolean {
 /** Opens what is pinned at a path, provided that it is of the expected kind; undefined when nothing is there. */
 export function openPin(
   source: string,
-  kind: 'map' | 'program' | 'link',
+  kind: PinKind,
   options: { readonly readOnly?: boolean } = {},
 ): number | undefined {
   const flags = new Uint8Array(GET_OPTIONS_SIZE)
@@ -110,17 +111,17 @@ export function openPin(
   const found = kindOf(fd)
   if (found === kind) return fd
   libc().close(fd)
-  throw new BpfError('open', `pin ${source}`, 22, `it is a ${found}, not a ${kind}`)
+  throw pinOfOtherKind(source, found, kind)
 }
 
 /** As openPin; ENOENT is thrown too. */
 export function openExistingPin(
   source: string,
-  kind: 'map' | 'program' | 'link',
+  kind: PinKind,
   options: { readonly readOnly?: boolean } = {},
 ): number {
   const fd = openPin(source, kind, options)
-  if (fd === undefined) throw new BpfError('open', `pin ${source}`, 2, 'nothing is pinned there')
+  if (fd === undefined) throw missingPin(source)
   return fd
 }
 
@@ -129,11 +130,4 @@ function kindOf(fd: number): string {
   const inode = readlinkSync(`/proc/self/fd/${fd}`)
   const kind = /^anon_inode:(?:\[)?bpf[-_](map|prog|link)/.exec(inode)?.[1]
   return kind === 'prog' ? 'program' : (kind ?? inode)
-}
-
-function pinHint(result: number, target: string): string | undefined {
-  if (-result === 1 || -result === 22)
-    return `is ${path.dirname(target)} on a BPF file system (mount -t bpf)?`
-  if (-result === 17) return `something is pinned at ${target} already`
-  return undefined
 }

@@ -23,6 +23,10 @@ export {
   SpecError,
   VerifierError,
 } from './errors.ts'
+export { type Kernel, kernel } from './kernel.ts'
+export { createMap, openPinnedMap, possibleCpus } from './kernel-map.ts'
+export { loadObject } from './kernel-object.ts'
+export { openPinnedProgram } from './kernel-program.ts'
 export {
   attachCgroup,
   attachTcx,
@@ -32,14 +36,7 @@ export {
   openPinnedLink,
   queryTcx,
 } from './link.ts'
-export {
-  BpfMap,
-  createMap,
-  type MapChunk,
-  type MapDefinition,
-  openPinnedMap,
-  possibleCpus,
-} from './map.ts'
+export { BpfMap, type MapChunk, type MapDefinition } from './map.ts'
 export { type NetlinkFamily, type NetlinkRequest, NetlinkSocket, openNetlink } from './netlink.ts'
 export {
   encodeAttributes,
@@ -48,7 +45,8 @@ export {
   type NetlinkMessage,
   parseAttributes,
 } from './netlink-message.ts'
-export { BpfObject, type ConstantValue, type LoadOptions, loadObject } from './object.ts'
+export { BpfObject, type ConstantValue, type LoadOptions } from './object.ts'
+export type { Pins } from './pins.ts'
 export {
   capabilityNames,
   effectiveCapabilities,
@@ -63,7 +61,7 @@ export {
   probeProgramType,
   probeTcx,
 } from './probe.ts'
-export { BpfProgram, openPinnedProgram, type TestRunOptions, type TestRunResult } from './program.ts'
+export { BpfProgram, type TestRunOptions, type TestRunResult } from './program.ts'
 export { type GlobalSpec, type MapSpec, type ObjectSpec, type ProgramSpec, readSpec } from './spec.ts'
 export { type TypedMap, typedMap } from './typed-map.ts'
 export {

@@ -1,25 +1,10 @@
-/** A map of the kernel: keys and values as bytes. */
-import { Descriptor, infoName, objectInfo, openExistingPin, pinDescriptor, removePin } from './descriptor.ts'
+/** A map: keys and values as bytes. What it asks for is done by the kernel, or by a fake of it. */
 import { BatchError, BpfError } from './errors.ts'
-import { errno, type Libbpf, libbpf, libc, type Pointer, viewOf } from './ffi.ts'
-import {
-  isPerCpu,
-  MAP_FLAGS,
-  type MapType,
-  mapTypeName,
-  mapTypeNumber,
-  UPDATE_MODES,
-  type UpdateMode,
-} from './uapi.ts'
+import { isPerCpu, MAP_FLAGS, type MapType, type UpdateMode } from './uapi.ts'
 
 const ENOENT = 2
-const ENOSPC = 28
-const EOPNOTSUPP = 95
-const ENOTSUPP = 524
-const PAGE_SIZE = 4096
-const PROT_READ_WRITE = 3
-const MAP_SHARED = 1
-const CREATE_OPTIONS_SIZE = 48
+const E2BIG = 7
+const EBADF = 9
 const CHUNK_ENTRIES = 4096
 const CHUNK_BYTES = 1 << 20
 
@@ -44,6 +29,45 @@ export interface MapChunk {
   readonly count: number
 }
 
+/** What an open map is. */
+export interface MapInfo extends Required<MapDefinition> {
+  readonly id: number
+  /** See `BpfMap.valueBytes`. */
+  readonly valueBytes: number
+}
+
+/** What came of a batch. */
+export interface BatchResult {
+  /** 0, or the negative errno that ended it. */
+  readonly result: number
+  /** Elements that were done. */
+  readonly done: number
+}
+
+/**
+ * The calls that a map is made of: those of bpf(2), or those of a fake. Buffers have the lengths they should have.
+ * Results are 0 or a negative errno; what that means to the caller is decided in `BpfMap`, once for all.
+ */
+export interface MapCalls {
+  readonly fd: number
+  lookup(key: Uint8Array, into: Uint8Array): number
+  update(key: Uint8Array, value: Uint8Array, mode: UpdateMode): number
+  delete(key: Uint8Array): number
+  /** Undefined when there are no batches for maps of this type. */
+  updateBatch(keys: Uint8Array, values: Uint8Array, count: number): BatchResult | undefined
+  /** Stops at a key that is not there, with ENOENT. Undefined as above. */
+  deleteBatch(keys: Uint8Array, count: number): BatchResult | undefined
+  /** All entries, about so many at a time. Throws BpfError. */
+  chunks(capacity: number): IterableIterator<MapChunk>
+  /** The bytes of an array, the same at every call. Throws BpfError. */
+  memory(): ArrayBuffer
+  /** Throws BpfError. */
+  pin(path: string): void
+  unpin(path: string): boolean
+  /** Called once. */
+  close(): void
+}
+
 /**
  * An open map. Lengths of keys and values are checked before they reach the kernel. Every method throws BpfError
  * when the kernel refuses, and when the map is closed.
@@ -62,33 +86,31 @@ export class BpfMap implements Disposable {
   readonly flags: number
   /** The kernel's id, as `bpftool map` prints it. */
   readonly id: number
-  readonly #descriptor: Descriptor
-  readonly #native: Libbpf = libbpf()
-  #memory: Mapping | undefined
+  readonly #calls: MapCalls
+  #isClosed = false
 
-  /** Takes over a descriptor of a map; `openPinnedMap`, `createMap` and `loadObject` are the usual ways to one. */
-  constructor(fd: number, name?: string) {
-    const info = objectInfo(fd, `map ${name ?? fd}`)
-    this.type = mapTypeName(info.getUint32(0, true))
-    this.id = info.getUint32(4, true)
-    this.keySize = info.getUint32(8, true)
-    this.valueSize = info.getUint32(12, true)
-    this.maxEntries = info.getUint32(16, true)
-    this.flags = info.getUint32(20, true)
-    this.name = name ?? infoName(info, 24)
-    this.valueBytes = isPerCpu(this.type) ? roundUp(this.valueSize, 8) * possibleCpus() : this.valueSize
-    this.#descriptor = new Descriptor(fd, `map ${this.name}`)
+  /** `openPinnedMap`, `createMap` and `loadObject` are the ways to one. */
+  constructor(info: MapInfo, calls: MapCalls) {
+    this.name = info.name
+    this.type = info.type
+    this.keySize = info.keySize
+    this.valueSize = info.valueSize
+    this.valueBytes = info.valueBytes
+    this.maxEntries = info.maxEntries
+    this.flags = info.flags
+    this.id = info.id
+    this.#calls = calls
   }
 
   get fd(): number {
-    return this.#descriptor.fd
+    return this.#open.fd
   }
 
   /** The value (`valueBytes` long) of a key, undefined when there is none. */
   lookup(key: Uint8Array): Uint8Array | undefined {
     this.#check('key', key, this.keySize)
     const value = new Uint8Array(this.valueBytes)
-    const result = this.#native.bpf_map_lookup_elem(this.fd, key, value)
+    const result = this.#open.lookup(key, value)
     if (result === -ENOENT) return undefined
     if (result < 0) throw this.#error('look-up', result)
     return value
@@ -106,14 +128,14 @@ export class BpfMap implements Disposable {
   update(key: Uint8Array, value: Uint8Array, mode: UpdateMode = 'any'): void {
     this.#check('key', key, this.keySize)
     this.#check('value', value, this.valueBytes)
-    const result = this.#native.bpf_map_update_elem(this.fd, key, value, UPDATE_MODES[mode])
+    const result = this.#open.update(key, value, mode)
     if (result < 0) throw this.#error('update', result)
   }
 
   /** Removes one entry; false when it was not there. */
   delete(key: Uint8Array): boolean {
     this.#check('key', key, this.keySize)
-    const result = this.#native.bpf_map_delete_elem(this.fd, key)
+    const result = this.#open.delete(key)
     if (result === -ENOENT) return false
     if (result < 0) throw this.#error('delete', result)
     return true
@@ -126,24 +148,20 @@ export class BpfMap implements Disposable {
   updateMany(keys: Uint8Array, values: Uint8Array, count: number, mode: UpdateMode = 'any'): void {
     this.#check('keys', keys, this.keySize * count)
     this.#check('values', values, this.valueBytes * count)
+    const calls = this.#open
     if (count === 0) return
-    if (mode !== 'any') {
-      // The kernel's batches take no mode.
-      this.#updateEach(keys, values, count, mode)
-      return
-    }
-    const counter = counterOf(count)
-    const result = this.#native.bpf_map_update_batch(this.fd, keys, values, counter, null)
-    if (isUnsupported(result)) this.#updateEach(keys, values, count, mode)
-    else if (result < 0)
-      throw new BatchError('update', `map ${this.name}`, result, doneOf(counter, count), count)
+    // The kernel's batches take no mode.
+    const batch = mode === 'any' ? calls.updateBatch(keys, values, count) : undefined
+    if (batch === undefined) this.#updateEach(keys, values, count, mode)
+    else if (batch.result < 0)
+      throw new BatchError('update', `map ${this.name}`, batch.result, batch.done, count)
   }
 
   #updateEach(keys: Uint8Array, values: Uint8Array, count: number, mode: UpdateMode): void {
     for (let i = 0; i < count; i++) {
       const key = element(keys, i, this.keySize)
       const value = element(values, i, this.valueBytes)
-      const result = this.#native.bpf_map_update_elem(this.fd, key, value, UPDATE_MODES[mode])
+      const result = this.#open.update(key, value, mode)
       if (result < 0) throw new BatchError('update', `map ${this.name}`, result, i, count)
     }
   }
@@ -151,17 +169,16 @@ export class BpfMap implements Disposable {
   /** Removes `count` packed keys; those that are not there are passed over. Returns how many were removed. */
   deleteMany(keys: Uint8Array, count: number): number {
     this.#check('keys', keys, this.keySize * count)
+    const calls = this.#open
     let removed = 0
     for (let at = 0; at < count; ) {
-      const counter = counterOf(count - at)
       const rest = keys.subarray(at * this.keySize)
-      const result = this.#native.bpf_map_delete_batch(this.fd, rest, counter, null)
-      if (isUnsupported(result)) return removed + this.#deleteEach(rest, count - at)
-      const done = result < 0 ? doneOf(counter, count - at) : count - at
-      removed += done
-      at += done
-      if (result === -ENOENT) at += 1
-      else if (result < 0) throw new BatchError('delete', `map ${this.name}`, result, at, count)
+      const batch = calls.deleteBatch(rest, count - at)
+      if (batch === undefined) return removed + this.#deleteEach(rest, count - at)
+      removed += batch.done
+      at += batch.done
+      if (batch.result === -ENOENT) at += 1
+      else if (batch.result < 0) throw new BatchError('delete', `map ${this.name}`, batch.result, at, count)
     }
     return removed
   }
@@ -179,52 +196,9 @@ export class BpfMap implements Disposable {
    * be seen or not. The buffers belong to the receiver.
    */
   *chunks(): IterableIterator<MapChunk> {
-    let capacity = this.#chunkCapacity()
-    let from: Uint8Array | null = null
-    for (;;) {
-      // The position of a hash is a bucket number, of the other types a key.
-      const next = new Uint8Array(Math.max(4, this.keySize))
-      const keys = new Uint8Array(capacity * this.keySize)
-      const values = new Uint8Array(capacity * this.valueBytes)
-      const counter = counterOf(capacity)
-      const result = this.#native.bpf_map_lookup_batch(this.fd, from, next, keys, values, counter, null)
-      if (isUnsupported(result) && from === null) return yield* this.#chunksByKey()
-      if (result === -ENOSPC && capacity < this.maxEntries) {
-        // One bucket of the hash holds more than fits.
-        capacity = Math.min(capacity * 2, this.maxEntries)
-        continue
-      }
-      if (result < 0 && result !== -ENOENT) throw this.#error('iteration', result)
-      const count = read(counter)
-      if (count > 0) {
-        yield {
-          keys: keys.subarray(0, count * this.keySize),
-          values: values.subarray(0, count * this.valueBytes),
-          count,
-        }
-      }
-      if (result === -ENOENT) return
-      from = next
-    }
-  }
-
-  /** Key by key, for types without batches. At most `maxEntries`: a key that vanishes sends the kernel back to the first. */
-  *#chunksByKey(): IterableIterator<MapChunk> {
-    let key: Uint8Array | null = null
-    for (let i = 0; i < this.maxEntries; i++) {
-      const next = new Uint8Array(this.keySize)
-      const result = this.#native.bpf_map_get_next_key(this.fd, key, next)
-      if (result === -ENOENT) return
-      if (result < 0) throw this.#error('iteration', result)
-      const value = this.lookup(next)
-      if (value !== undefined) yield { keys: next, values: value, count: 1 }
-      key = next
-    }
-  }
-
-  #chunkCapacity(): number {
     const bytes = this.keySize + this.valueBytes
-    return Math.max(1, Math.min(CHUNK_ENTRIES, this.maxEntries, Math.floor(CHUNK_BYTES / bytes)))
+    const capacity = Math.max(1, Math.min(CHUNK_ENTRIES, this.maxEntries, Math.floor(CHUNK_BYTES / bytes)))
+    yield* this.#open.chunks(capacity)
   }
 
   /** All entries, one by one; see `chunks`. */
@@ -247,33 +221,37 @@ export class BpfMap implements Disposable {
         `map ${this.name} has no memory to map: it takes an array with the flag MAP_FLAGS.mmapable`,
       )
     }
-    this.#memory ??= new Mapping(this.fd, roundUp(this.valueSize, 8) * this.maxEntries, `map ${this.name}`)
-    return new Uint8Array(this.#memory.buffer, 0, roundUp(this.valueSize, 8) * this.maxEntries)
+    return new Uint8Array(this.#open.memory(), 0, roundUp(this.valueSize, 8) * this.maxEntries)
   }
 
   /** Pins the map, so that it outlives the process. */
   pin(path: string): void {
-    pinDescriptor(this.fd, path, `map ${this.name}`)
+    this.#open.pin(path)
   }
 
   /** Removes a pin; false when there was none. The map lives on while anything else holds it. */
   unpin(path: string): boolean {
-    return removePin(path)
+    return this.#calls.unpin(path)
   }
 
   /** Closes the descriptor and takes the memory away. A second call does nothing. */
   close(): void {
-    this.#memory?.close()
-    this.#memory = undefined
-    this.#descriptor.close()
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#calls.close()
   }
 
   [Symbol.dispose](): void {
     this.close()
   }
 
+  get #open(): MapCalls {
+    if (this.#isClosed) throw new BpfError('use', `map ${this.name}`, EBADF, 'it is closed')
+    return this.#calls
+  }
+
   #error(operation: string, result: number): BpfError {
-    const full = operation === 'update' && result === -7
+    const full = operation === 'update' && result === -E2BIG
     return new BpfError(operation, `map ${this.name}`, result, full ? this.#fullOrBeyond() : undefined)
   }
 
@@ -288,54 +266,9 @@ export class BpfMap implements Disposable {
   }
 }
 
-/** Memory of a map, mapped into the process. */
-class Mapping {
-  readonly buffer: ArrayBuffer
-  readonly #address: Pointer
-  readonly #length: number
-
-  constructor(fd: number, size: number, subject: string) {
-    this.#length = roundUp(size, PAGE_SIZE)
-    this.#address = libc().mmap(null, this.#length, PROT_READ_WRITE, MAP_SHARED, fd, 0)
-    if (BigInt.asIntN(64, this.#address) === -1n) throw new BpfError('mmap', subject, errno())
-    this.buffer = viewOf(this.#address, this.#length)
-  }
-
-  close(): void {
-    // Detaches the buffer, so that no view can touch memory that is gone.
-    this.buffer.transfer(0)
-    libc().munmap(this.#address, this.#length)
-  }
-}
-
-/** Opens a pinned map. Throws BpfError, with `errnoName` ENOENT when nothing is pinned there. */
-export function openPinnedMap(path: string, options: { readonly readOnly?: boolean } = {}): BpfMap {
-  return new BpfMap(openExistingPin(path, 'map', options))
-}
-
-/** Creates a map that belongs to no object. */
-export function createMap(definition: MapDefinition): BpfMap {
-  const { name, type, keySize, valueSize, maxEntries, flags = 0 } = definition
-  const options = new DataView(new ArrayBuffer(CREATE_OPTIONS_SIZE))
-  options.setBigUint64(0, BigInt(CREATE_OPTIONS_SIZE), true)
-  options.setUint32(28, flags, true)
-  const fd = libbpf().bpf_map_create(
-    mapTypeNumber(type),
-    name,
-    keySize,
-    valueSize,
-    maxEntries,
-    new Uint8Array(options.buffer),
-  )
-  if (fd < 0) throw new BpfError('create', `map ${name}`, fd)
-  return new BpfMap(fd, name)
-}
-
-/** How many CPUs this machine can have, hence how many values a key of a per-CPU map. */
-export function possibleCpus(): number {
-  const count = libbpf().libbpf_num_possible_cpus()
-  if (count < 0) throw new BpfError('count', 'possible CPUs', count)
-  return count
+/** What `BpfMap.valueBytes` is for a map of this make. The CPUs are counted only where it matters. */
+export function valueBytesOf(type: MapType, valueSize: number, possibleCpus: () => number): number {
+  return isPerCpu(type) ? roundUp(valueSize, 8) * possibleCpus() : valueSize
 }
 
 /** The values of the CPUs out of what a look-up in a per-CPU map returns. */
@@ -346,31 +279,12 @@ export function splitPerCpu(bytes: Uint8Array, valueSize: number): Uint8Array[] 
   )
 }
 
-function roundUp(value: number, multiple: number): number {
+/** The next multiple. */
+export function roundUp(value: number, multiple: number): number {
   return Math.ceil(value / multiple) * multiple
 }
 
-function element(packed: Uint8Array, index: number, size: number): Uint8Array {
+/** One of packed elements, without copying it. */
+export function element(packed: Uint8Array, index: number, size: number): Uint8Array {
   return packed.subarray(index * size, (index + 1) * size)
-}
-
-function counterOf(count: number): Uint8Array {
-  const counter = new Uint8Array(4)
-  new DataView(counter.buffer).setUint32(0, count, true)
-  return counter
-}
-
-function read(counter: Uint8Array): number {
-  return new DataView(counter.buffer).getUint32(0, true)
-}
-
-/** How many elements a failed batch did. The kernel does not touch the counter when it refuses the whole batch. */
-function doneOf(counter: Uint8Array, count: number): number {
-  const done = read(counter)
-  return done === count ? 0 : done
-}
-
-/** This kernel has no batches for this type of map. */
-function isUnsupported(result: number): boolean {
-  return result === -ENOTSUPP || result === -EOPNOTSUPP
 }

@@ -4,8 +4,8 @@ import os from 'node:os'
 import { cString } from './elf.ts'
 import { BpfError, errnoName } from './errors.ts'
 import { addressOf, errno, libbpf, libc } from './ffi.ts'
+import { createMap } from './kernel-map.ts'
 import { queryTcx } from './link.ts'
-import { createMap } from './map.ts'
 import {
   CGROUP_HOOKS,
   HELPERS,

@@ -11,12 +11,29 @@ function importsOf(file: string): string[] {
   return [...text.matchAll(/from '([^']+)'/g)].map(([, target = '']) => target)
 }
 
+/** Without the types, which are gone when it runs. */
+function runtimeImportsOf(file: string): string[] {
+  const text = readFileSync(path.join(SOURCE, file), 'utf8')
+  return [...text.matchAll(/^(?:import|export) (?!type )[^;']*?from '([^']+)'/gm)].map(
+    ([, target = '']) => target,
+  )
+}
+
 suite('the package', () => {
   test('knows koffi in one file only', () => {
     assert.deepEqual(
       files.filter((file) => importsOf(file).includes('koffi')),
       ['ffi.ts'],
     )
+  })
+
+  test('has a fake that works where neither koffi nor libbpf is', () => {
+    const reached = new Set(['fake.ts'])
+    for (const file of reached) {
+      for (const target of runtimeImportsOf(file)) if (target.startsWith('./')) reached.add(target.slice(2))
+    }
+    assert.ok(reached.size > 5, [...reached].join(' '))
+    assert.ok(!reached.has('ffi.ts'), [...reached].join(' '))
   })
 
   test('imports nothing else but Node.js and itself', () => {
