@@ -103,7 +103,7 @@ export class BpfDataplane implements Dataplane {
     await this.#alone(async () => {
       this.#running?.datapath.close()
       this.#running = undefined
-      if (mode === 'remove') removeMapPins(this.#options.bpfRoot)
+      if (mode === 'remove') removeMapPins(this.#options.bpfRoot, this.#options.kernel?.pins)
     })
   }
 

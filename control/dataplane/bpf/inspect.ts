@@ -1,6 +1,5 @@
 /** What the kernel holds, decoded: from the pinned maps alone, read-only, whether a daemon runs or not. */
-import { existsSync } from 'node:fs'
-import { type BpfMap, openPinnedMap } from 'libbpf-ts'
+import { type BpfMap, type Kernel, kernel } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { ipv4Layout } from '../../layout/family.ts'
 import { datapathState, serviceStats } from '../../layout/generated.ts'
@@ -48,18 +47,24 @@ export interface Inspector extends Disposable {
   close(): void
 }
 
-/** Opens the pinned maps under a root. Throws NothingPinnedError, or BpfError when it may not. */
-export function openInspector(bpfRoot: string): Inspector {
-  if (!existsSync(pinPath(bpfRoot, 'services'))) throw new NothingPinnedError(mapFolder(bpfRoot))
-  return new PinnedInspector(bpfRoot)
+/**
+ * Opens the pinned maps under a root. Throws NothingPinnedError, or BpfError when it may not.
+ *
+ * @param from The kernel that runs this process, unless a test has another.
+ */
+export function openInspector(bpfRoot: string, from: Kernel = kernel): Inspector {
+  if (!from.pins.exists(pinPath(bpfRoot, 'services'))) throw new NothingPinnedError(mapFolder(bpfRoot))
+  return new PinnedInspector(bpfRoot, from)
 }
 
 class PinnedInspector implements Inspector {
   readonly #root: string
+  readonly #kernel: Kernel
   readonly #open = new Map<string, BpfMap>()
 
-  constructor(bpfRoot: string) {
+  constructor(bpfRoot: string, from: Kernel) {
     this.#root = bpfRoot
+    this.#kernel = from
   }
 
   services(): readonly InspectedService[] {
@@ -102,7 +107,7 @@ class PinnedInspector implements Inspector {
   #map(name: string): BpfMap {
     const known = this.#open.get(name)
     if (known !== undefined) return known
-    const map = openPinnedMap(pinPath(this.#root, name), { readOnly: true })
+    const map = this.#kernel.openPinnedMap(pinPath(this.#root, name), { readOnly: true })
     this.#open.set(name, map)
     return map
   }

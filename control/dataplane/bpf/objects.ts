@@ -1,14 +1,14 @@
 /** The compiled object in the kernel, over the maps that an earlier process left. */
-import { existsSync, mkdirSync } from 'node:fs'
 import {
   type BpfMap,
   type BpfProgram,
   type ConstantValue,
-  loadObject,
+  type Kernel,
+  kernel,
   type ObjectSpec,
   readSpec,
 } from 'libbpf-ts'
-import { mapFolder, pinName, pinPath } from './pins.ts'
+import { pinName, pinPath } from './pins.ts'
 
 /** Names of the programs in the object that something is attached to, or that are run. */
 export const PROGRAM_NAMES = [
@@ -33,6 +33,8 @@ export interface DatapathOptions {
   readonly mapSizes?: Readonly<Record<string, number>>
   /** Values of the object's `const volatile` globals, by their C names. */
   readonly constants?: Readonly<Record<string, ConstantValue>>
+  /** Where the maps and programs are: the kernel that runs this process, unless a test has another. */
+  readonly kernel?: Kernel
 }
 
 /** A size that was asked for does not fit. */
@@ -68,15 +70,13 @@ export function openDatapath(options: DatapathOptions): Datapath {
     const pin = pinName(name)
     if (pin !== undefined) pins.set(name, pinPath(options.bpfRoot, pin))
   }
-  const adopted = [...pins.values()].some((path) => existsSync(path))
-  mkdirSync(mapFolder(options.bpfRoot), { recursive: true })
-  const object = loadObject(spec, {
+  const object = (options.kernel ?? kernel).loadObject(spec, {
     pinnedMaps: Object.fromEntries(pins),
     ...(options.constants === undefined ? {} : { constants: options.constants }),
   })
   const names = new Map([...pins.keys()].map((name) => [pinName(name) ?? name, name]))
   return {
-    adopted,
+    adopted: object.reused.size > 0,
     map: (name) => object.map(names.get(name) ?? name),
     program: (name) => object.program(name),
     close: () => object.close(),

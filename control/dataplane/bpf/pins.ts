@@ -1,6 +1,6 @@
 /** Where the maps are pinned, so that they outlive the process. */
-import { existsSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs'
 import path from 'node:path'
+import { kernel, type Pins } from 'libbpf-ts'
 import { layout } from '../../layout/generated.ts'
 
 /** The folder of the maps of this version of the layout. */
@@ -24,16 +24,12 @@ export function pinPath(bpfRoot: string, name: string): string {
 }
 
 /** Removes the pins of the maps of every version; returns their paths. What is still attached keeps its maps. */
-export function removeMapPins(bpfRoot: string): string[] {
-  if (!existsSync(bpfRoot)) return []
+export function removeMapPins(bpfRoot: string, pins: Pins = kernel.pins): string[] {
   const removed: string[] = []
-  for (const version of readdirSync(bpfRoot).filter((name) => /^v\d+$/.test(name))) {
+  for (const version of pins.list(bpfRoot).filter((name) => /^v\d+$/.test(name))) {
     const folder = path.join(bpfRoot, version)
-    for (const name of readdirSync(folder)) {
-      unlinkSync(path.join(folder, name))
-      removed.push(path.join(folder, name))
-    }
-    rmdirSync(folder)
+    removed.push(...pins.list(folder).map((name) => path.join(folder, name)))
+    pins.remove(folder)
   }
   return removed
 }

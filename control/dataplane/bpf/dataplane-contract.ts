@@ -1,0 +1,353 @@
+/** What the eBPF dataplane does to maps, on the kernel and on a fake of it: one suite for both. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { IncompatibleMapError, type Kernel } from 'libbpf-ts'
+import { filterBit } from '../../layout/filter.ts'
+import { filterOffsets } from '../../layout/generated.ts'
+import { addressBytes } from '../../model/address.ts'
+import type { ServicePort } from '../../model/types.ts'
+import { BpfDataplane, type BpfDataplaneOptions } from './dataplane.ts'
+import { NothingPinnedError, openInspector } from './inspect.ts'
+import { MapSizeError } from './objects.ts'
+import { mapFolder, pinPath, removeMapPins } from './pins.ts'
+import { OBJECT_PATH, SMALL_MAPS, servicePort, stateOf } from './test-kit.ts'
+import type { Target } from './writer.ts'
+
+/** Where the suite runs. */
+export interface World {
+  readonly kernel: Kernel
+  /** A folder on its BPF file system, removed with its pins at the end of the scope. */
+  pinFolder(name: string): Disposable & { readonly path: string }
+}
+
+const NODE = { address: '192.0.2.10', nodePort: true, loopback: false }
+
+/** A dataplane of its own under a root, with small maps. */
+function dataplaneOf(world: World, bpfRoot: string, more: Partial<BpfDataplaneOptions> = {}): BpfDataplane {
+  const { kernel } = world
+  return new BpfDataplane({ objectPath: OBJECT_PATH, bpfRoot, kernel, mapSizes: SMALL_MAPS, ...more })
+}
+
+/** The same, started, and stopped at the end of the scope as a killed process would be. */
+export async function startDataplane(
+  world: World,
+  bpfRoot: string,
+  more: Partial<BpfDataplaneOptions> = {},
+): Promise<BpfDataplane & AsyncDisposable> {
+  const dataplane = dataplaneOf(world, bpfRoot, more)
+  await dataplane.start()
+  return Object.assign(dataplane, { [Symbol.asyncDispose]: () => dataplane.stop('leave') })
+}
+
+export const WEB = servicePort('web', '10.96.0.1', ['10.0.0.1', '10.0.0.2', '10.0.0.3'], {
+  frontends: [
+    { kind: 'ClusterIP', address: '10.96.0.1', port: 80 },
+    { kind: 'NodePort', address: undefined, port: 30080 },
+  ],
+  local: [1],
+  sourceRanges: ['10.0.0.0/8'],
+  affinitySeconds: 60,
+})
+const DNS = servicePort('dns', '10.96.0.2', ['10.0.0.9'], { protocol: 'UDP', portName: 'dns' })
+
+/** Declares the whole suite. */
+export function dataplaneContract(world: World): void {
+  syncing(world)
+  restarting(world)
+  refusals(world)
+  failures(world)
+  filters(world)
+  counters(world)
+  manyServices(world)
+  removal(world)
+}
+
+function syncing(world: World): void {
+  test('what was synced is what the inspector reads from the pins', async () => {
+    using root = world.pinFolder('inspect')
+    await using dataplane = await startDataplane(world, root.path)
+    const report = await dataplane.sync(stateOf([WEB, DNS]), undefined)
+    assert.deepEqual(report.failed, [])
+    using inspector = openInspector(root.path, world.kernel)
+    const [dns, web] = inspector.services()
+    assert.deepEqual(web?.service, {
+      namespace: 'test',
+      name: 'web',
+      portName: '',
+      protocol: 'TCP',
+      family: 'ipv4',
+    })
+    assert.deepEqual(web?.frontends, [
+      { kind: 'ClusterIP', address: '10.96.0.1', port: 80, onNode: false },
+      { kind: 'NodePort', address: undefined, port: 30080, onNode: true },
+    ])
+    assert.deepEqual(
+      web?.lists.cluster.map(({ address }) => address),
+      ['10.0.0.1', '10.0.0.2', '10.0.0.3'],
+    )
+    assert.deepEqual(web?.lists.local, [{ address: '10.0.0.2', port: 8080 }])
+    assert.deepEqual(web?.choices, WEB.choices)
+    assert.deepEqual([web?.clusterIP, web?.affinitySeconds, web?.scheduler], ['10.96.0.1', 60, 'round-robin'])
+    assert.deepEqual([web?.connections, web?.refused], [0n, 0n])
+    assert.deepEqual([dns?.service.portName, dns?.service.protocol], ['dns', 'UDP'])
+    assert.deepEqual(
+      inspector.backends().map(({ address, state, lists }) => [address, state, lists]),
+      [
+        ['10.0.0.9', 'active', ['cluster']],
+        ['10.0.0.1', 'active', ['cluster']],
+        ['10.0.0.2', 'active', ['cluster', 'local']],
+        ['10.0.0.3', 'active', ['cluster']],
+      ],
+    )
+  })
+
+  test('a change of one service is a handful of writes, and only the changed keys are looked at', async () => {
+    using root = world.pinFolder('change')
+    await using dataplane = await startDataplane(world, root.path)
+    await dataplane.sync(stateOf([WEB, DNS]), undefined)
+    const fewer = { ...WEB, backends: WEB.backends.slice(1), cluster: [0, 1], local: [0] }
+    const desired = stateOf([fewer])
+    const report = await dataplane.sync(desired, new Set(['test/web']))
+    // The list for all clients: two slots and a word; then the backend that is gone.
+    assert.deepEqual([report.written, report.deleted, report.failed], [4, 0, []])
+    using inspector = openInspector(root.path, world.kernel)
+    assert.equal(inspector.services().length, 2, 'dns was not named as changed')
+    assert.deepEqual(
+      inspector.backends().map(({ address, state }) => [address, state]),
+      [
+        ['10.0.0.9', 'active'],
+        ['10.0.0.1', 'gone'],
+        ['10.0.0.2', 'active'],
+        ['10.0.0.3', 'active'],
+      ],
+    )
+    assert.ok((await dataplane.sync(desired, undefined)).deleted > 0)
+    assert.equal(inspector.services().length, 1)
+  })
+}
+
+function restarting(world: World): void {
+  test('a restart takes over what is pinned: the same state is nothing to write', async () => {
+    using root = world.pinFolder('restart')
+    {
+      await using dataplane = await startDataplane(world, root.path)
+      await dataplane.sync(stateOf([WEB, DNS]), undefined)
+      await dataplane.setNodeAddresses([NODE])
+    }
+    const dataplane = dataplaneOf(world, root.path)
+    assert.deepEqual(await dataplane.start(), { adopted: true, services: 2, backends: 4 })
+    try {
+      const again = await dataplane.sync(stateOf([WEB, DNS]), new Set())
+      assert.deepEqual([again.written, again.deleted, again.failed], [0, 0, []])
+      const addresses = await dataplane.setNodeAddresses([NODE])
+      assert.deepEqual([addresses.written, addresses.deleted], [0, 0])
+      const without = await dataplane.sync(stateOf([WEB]), new Set(['test/dns']))
+      assert.ok(without.deleted > 0)
+    } finally {
+      await dataplane.stop('leave')
+    }
+  })
+
+  test('what an earlier process had and nobody wants is removed by the first sync, whatever it is told', async () => {
+    using root = world.pinFolder('orphans')
+    {
+      await using dataplane = await startDataplane(world, root.path)
+      await dataplane.sync(stateOf([WEB, DNS]), undefined)
+    }
+    await using dataplane = await startDataplane(world, root.path)
+    await dataplane.sync(stateOf([WEB]), new Set())
+    using inspector = openInspector(root.path, world.kernel)
+    assert.deepEqual(
+      inspector.services().map(({ service }) => service.name),
+      ['web'],
+    )
+  })
+}
+
+function refusals(world: World): void {
+  test('maps of another size are refused with the difference, and left alone', async () => {
+    using root = world.pinFolder('refusal')
+    {
+      await using dataplane = await startDataplane(world, root.path)
+      await dataplane.sync(stateOf([WEB]), undefined)
+    }
+    const mapSizes = { ...SMALL_MAPS, frontends4: 8192 }
+    const other = dataplaneOf(world, root.path, { mapSizes })
+    await assert.rejects(other.start(), (error) => {
+      assert.ok(error instanceof IncompatibleMapError)
+      assert.equal(error.map, 'frontends4')
+      assert.deepEqual(error.differences, [{ field: 'maxEntries', pinned: 4096, wanted: 8192 }])
+      return true
+    })
+    using inspector = openInspector(root.path, world.kernel)
+    assert.equal(inspector.services().length, 1)
+  })
+
+  test('a size for a map that does not exist, or that makes no sense, is refused by name', async () => {
+    using root = world.pinFolder('sizes')
+    const start = (mapSizes: Record<string, number>) => dataplaneOf(world, root.path, { mapSizes }).start()
+    await assert.rejects(start({ frontend: 1 }), (error) => {
+      assert.ok(error instanceof MapSizeError)
+      assert.match(error.message, /^no map is called frontend; there are: affinity4, backend_slots4, /)
+      return true
+    })
+    await assert.rejects(start({ flows4: 0 }), /^MapSizeError: map flows4 takes 1 to \d+ entries, got 0$/)
+    assert.ok(!world.kernel.pins.exists(mapFolder(root.path)), 'nothing was made')
+  })
+}
+
+function failures(world: World): void {
+  test('a full map hurts the services that did not fit, which follow when there is room', async () => {
+    using root = world.pinFolder('full')
+    const mapSizes = { ...SMALL_MAPS, cluster_ips4: 2 }
+    await using dataplane = await startDataplane(world, root.path, { mapSizes })
+    const ports = [1, 2, 3].map((i) => servicePort(`s${i}`, `10.96.0.${i}`, [`10.0.0.${i}`]))
+    const report = await dataplane.sync(stateOf(ports), undefined)
+    assert.equal(report.failed.length, 1)
+    assert.match(report.failed[0] ?? '', /^test\/s\d: update of map cluster_ips4 failed: E2BIG/)
+    const rest = await dataplane.sync(stateOf(ports.slice(1)), new Set(['test/s1']))
+    assert.ok(rest.deleted > 0)
+    assert.deepEqual((await dataplane.sync(stateOf(ports.slice(1)), new Set())).failed, [])
+    assert.equal(dataplane.map('cluster_ips4').lookup(addressBytes('10.96.0.3'))?.length, 8)
+  })
+
+  test('an entry that the kernel refuses leaves the old list of its service in use', async () => {
+    using root = world.pinFolder('failure')
+    let refusing = false
+    const refuse = (target: Target): Target => ({
+      updateMany: (keys, values, count) => {
+        if (refusing) throw new Error('refused by the test')
+        target.updateMany(keys, values, count)
+      },
+      deleteMany: (keys, count) => target.deleteMany(keys, count),
+    })
+    await using dataplane = await startDataplane(world, root.path, {
+      wrapTargets: (targets) => ({ ...targets, backend_slots: refuse(targets.backend_slots) }),
+    })
+    await dataplane.sync(stateOf([WEB]), undefined)
+    using inspector = openInspector(root.path, world.kernel)
+    const members = () => inspector.services()[0]?.lists.cluster.map(({ address }) => address)
+    refusing = true
+    const fewer: ServicePort = { ...WEB, backends: WEB.backends.slice(1), cluster: [0, 1], local: [0] }
+    const report = await dataplane.sync(stateOf([fewer]), new Set(['test/web']))
+    assert.deepEqual(report.failed, ['test/web: refused by the test'])
+    assert.deepEqual(members(), ['10.0.0.1', '10.0.0.2', '10.0.0.3'])
+    refusing = false
+    assert.deepEqual((await dataplane.sync(stateOf([fewer]), new Set())).failed, [])
+    assert.deepEqual(members(), ['10.0.0.2', '10.0.0.3'])
+  })
+}
+
+function inFilter(dataplane: BpfDataplane, bits: 'frontendBits' | 'backendBits', address: string): boolean {
+  const bit = filterBit(addressBytes(address))
+  const byte = dataplane.map('filter').memory()[filterOffsets[bits] + (bit >>> 3)] ?? 0
+  return (byte & (1 << (bit & 7))) !== 0
+}
+
+function filters(world: World): void {
+  test('the filter says maybe to the addresses of frontends, backends and the node', async () => {
+    using root = world.pinFolder('filter')
+    await using dataplane = await startDataplane(world, root.path)
+    await dataplane.sync(stateOf([WEB]), undefined)
+    await dataplane.setNodeAddresses([NODE])
+    for (const address of ['10.96.0.1', NODE.address])
+      assert.ok(inFilter(dataplane, 'frontendBits', address), address)
+    for (const { address } of WEB.backends) assert.ok(inFilter(dataplane, 'backendBits', address), address)
+    assert.ok(!inFilter(dataplane, 'frontendBits', '10.0.0.1'))
+    assert.ok(!inFilter(dataplane, 'backendBits', '10.96.0.1'))
+  })
+
+  test('a start makes up for a filter that was lost', async () => {
+    using root = world.pinFolder('lost-filter')
+    {
+      await using dataplane = await startDataplane(world, root.path)
+      await dataplane.sync(stateOf([WEB]), undefined)
+      await dataplane.setNodeAddresses([NODE])
+    }
+    world.kernel.pins.remove(pinPath(root.path, 'filter'))
+    await using dataplane = await startDataplane(world, root.path)
+    assert.equal((await dataplane.sync(stateOf([WEB]), undefined)).written, 0)
+    for (const address of ['10.96.0.1', NODE.address])
+      assert.ok(inFilter(dataplane, 'frontendBits', address), address)
+    for (const { address } of WEB.backends) assert.ok(inFilter(dataplane, 'backendBits', address), address)
+  })
+}
+
+function counters(world: World): void {
+  test('a service id that is used again counts from zero', async () => {
+    using root = world.pinFolder('counters')
+    let now = 0
+    await using dataplane = await startDataplane(world, root.path, { clock: () => now })
+    await dataplane.sync(stateOf([WEB]), undefined)
+    const stats = dataplane.map('service_stats')
+    stats.update(Uint8Array.of(1, 0, 0, 0), new Uint8Array(stats.valueBytes).fill(1))
+    await dataplane.sync(stateOf([]), undefined)
+    now += 10_000
+    await dataplane.sync(stateOf([DNS]), undefined)
+    using inspector = openInspector(root.path, world.kernel)
+    assert.deepEqual(
+      inspector.services().map(({ id, connections }) => [id, connections]),
+      [[1, 0n]],
+    )
+  })
+}
+
+function manyServices(world: World): void {
+  test('a thousand services of ten endpoints are written, found again, and removed', async () => {
+    using root = world.pinFolder('thousand')
+    const mapSizes = {
+      ...SMALL_MAPS,
+      backend_slots4: 1 << 15,
+      backends4: 1 << 14,
+      cursors: 1 << 12,
+      lists: 1 << 12,
+      service_names: 1 << 11,
+      service_stats: 1 << 11,
+      services: 1 << 11,
+    }
+    const ports = Array.from({ length: 1000 }, (_, i) => {
+      const endpoints = Array.from(
+        { length: 10 },
+        (_, k) => `10.1.${(i * 10 + k) >> 8}.${(i * 10 + k) & 255}`,
+      )
+      return servicePort(`s${i}`, `10.96.${i >> 8}.${i & 255}`, endpoints)
+    })
+    {
+      await using dataplane = await startDataplane(world, root.path, { mapSizes })
+      const report = await dataplane.sync(stateOf(ports), undefined)
+      // By service: name, service, list, frontend, ClusterIP; ten backends in ten slots.
+      assert.deepEqual([report.written, report.failed], [1000 * 25, []])
+    }
+    await using dataplane = await startDataplane(world, root.path, { mapSizes })
+    assert.equal((await dataplane.sync(stateOf(ports), undefined)).written, 0)
+    using inspector = openInspector(root.path, world.kernel)
+    const services = inspector.services()
+    assert.equal(services.length, 1000)
+    for (const { service, lists } of services) {
+      const wanted = ports[Number(service.name.slice(1))]
+      assert.deepEqual(
+        lists.cluster.map(({ address }) => address),
+        wanted?.backends.map(({ address }) => address),
+      )
+    }
+    assert.deepEqual((await dataplane.sync(stateOf([]), undefined)).failed, [])
+    assert.deepEqual(inspector.services(), [])
+    assert.ok(inspector.backends().every(({ state }) => state === 'gone'))
+  })
+}
+
+function removal(world: World): void {
+  test('removing the maps names every pin and leaves nothing', async () => {
+    using root = world.pinFolder('remove')
+    {
+      await using dataplane = await startDataplane(world, root.path)
+      await dataplane.sync(stateOf([WEB]), undefined)
+    }
+    const removed = removeMapPins(root.path, world.kernel.pins)
+    assert.ok(removed.includes(`${mapFolder(root.path)}/frontends4`))
+    assert.ok(removed.includes(`${mapFolder(root.path)}/filter`))
+    assert.ok(!world.kernel.pins.exists(mapFolder(root.path)))
+    assert.deepEqual(removeMapPins(root.path, world.kernel.pins), [])
+    assert.throws(() => openInspector(root.path, world.kernel), NothingPinnedError)
+  })
+}
