@@ -148,6 +148,26 @@ group('one client port towards two frontends', () => {
     assert.deepEqual(node.datapath.drops(), { COLLISION: 1 })
     assert.equal(exchange(one), `tcp ${CLIENT} > ${POD} ACK | tcp 10.96.0.10:80 > ${CLIENT} ACK`)
   })
+
+  for (const [what, ends, silentSeconds, served] of [
+    ['closed by both and silent', ['request', 'reply'], 2, true],
+    ['closed by both a moment ago', ['request', 'reply'], 1, false],
+    ['closed by the client only', ['request'], 2, false],
+    ['open', [], 2, false],
+  ] as const) {
+    test(`no source port left, the first connection is ${what}: the second is ${served ? 'served' : 'refused'}`, () => {
+      using node = createTestNode({ constants: { source_port_first: 4000, source_port_last: 4000 } })
+      for (const clusterIp of ['10.96.0.10:80', '10.96.0.11:80'])
+        node.services.addService({ clusterIp, backends: [POD] })
+      const one = talk(node, '10.96.0.10:80')
+      one.shakeHands()
+      for (const side of ends) one[side]('FIN ACK')
+      node.datapath.setState({ now: node.datapath.state.now + silentSeconds })
+      const second = talk(node, '10.96.0.11:80').request('SYN')
+      const answer = served ? `tcp ${CLIENT} > ${POD} SYN` : `tcp 10.96.0.11:80 > ${CLIENT} RST ACK`
+      assert.equal(describe(second.packet), answer)
+    })
+  }
 })
 
 group('a connection straight to a backend', () => {
@@ -164,6 +184,17 @@ group('a connection straight to a backend', () => {
       `tcp 10.244.1.2:${direct.clientPortSeen} > ${POD} ACK | tcp ${POD} > ${CLIENT} ACK`,
     )
     assert.equal(exchange(service), `tcp ${CLIENT} > ${POD} ACK | tcp 10.96.0.10:80 > ${CLIENT} ACK`)
+  })
+
+  test('keeps its port where that service flow is closed and silent', () => {
+    using node = nodeWithTwins([POD])
+    const service = talk(node, '10.96.0.10:80')
+    service.shakeHands()
+    service.request('FIN ACK')
+    service.reply('FIN ACK')
+    node.datapath.setState({ now: node.datapath.state.now + 2 })
+    assert.ok(node.receive(PORT1, tcp({ from: CLIENT, to: POD, flags: 'SYN' })).untouched)
+    assert.ok(node.transmit(PORT1, tcp({ from: POD, to: CLIENT, flags: 'SYN ACK' })).untouched)
   })
 
   test('the same where the backend has an address of the node, which may be a frontend’s', () => {

@@ -341,6 +341,8 @@ __noinline int through_direct(struct __sk_buff *skb, struct packet *packet, stru
 	device = first_device(skb);
 	if (!scratch || !device || device->flags & DEVICE_FLAG_BRIDGE)
 		return VERDICT_NEXT; /* on a bridge it is the translated packet itself */
+	if (take_over(&reply))
+		return VERDICT_NEXT;
 	begin_flow(&scratch->request, skb, packet);
 	scratch->request.to = packet->tuple;
 	scratch->request.flags = FLOW_FLAG_REQUEST | FLOW_FLAG_DIRECT;

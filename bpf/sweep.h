@@ -26,19 +26,11 @@ static __always_inline __u32 allowed_silence(const struct flow *flow, const stru
 		return flow->state == FLOW_STATE_NEW || (twin && twin->state == FLOW_STATE_NEW) ?
 			       udp_unreplied_seconds :
 			       udp_replied_seconds;
-	if (!twin || flow->reset || twin->reset)
-		return tcp_closing_seconds;
-	if (flow->state == FLOW_STATE_CLOSING && twin->state == FLOW_STATE_CLOSING)
+	if (!twin || is_closed(flow, twin))
 		return tcp_closing_seconds;
 	if (flow->state == FLOW_STATE_CLOSING || twin->state == FLOW_STATE_CLOSING)
 		return tcp_half_closed_seconds;
 	return tcp_established_seconds;
-}
-
-static __always_inline bool is_silent(const struct flow *flow, __u32 seconds)
-{
-	/* last_seen may be newer than a sweep that was cut short. */
-	return (__s32)(state.now - flow->last_seen) > (__s32)seconds;
 }
 
 static long sweep_flow(void *map, struct flow_key *entry, struct flow *flow, void *context)

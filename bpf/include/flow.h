@@ -28,6 +28,7 @@
 #define UDP_CONFIRM_MS 1000
 #define UDP_CONFIRM_ONE_WAY_MS 3000
 #define FULL_MS 1000
+#define CLOSED_SILENT_SECONDS 1
 
 static __always_inline struct flow_key flow_key_of(const struct packet *packet, __u8 direction)
 {
@@ -131,6 +132,39 @@ static __always_inline void forget_flow(const struct flow *flow, const struct fl
 		bpf_map_delete_elem(&embryonic, &twin);
 }
 
+/* Has TCP said its last word on this flow, but for what is still on its way? */
+static __always_inline bool is_closed(const struct flow *flow, const struct flow *twin)
+{
+	return flow->reset || twin->reset ||
+	       (flow->state == FLOW_STATE_CLOSING && twin->state == FLOW_STATE_CLOSING);
+}
+
+static __always_inline bool is_silent(const struct flow *flow, __u32 seconds)
+{
+	/* last_seen may be newer than a sweep that was cut short. */
+	return (__s32)(sweep_clock() - flow->last_seen) > (__s32)seconds;
+}
+
+/*
+ * Frees a reply key whose flow is closed and silent, ahead of the sweep. Only
+ * where the alternative is worse: the backend may remember the connection still.
+ */
+static __always_inline bool take_over(const struct flow_key *reply)
+{
+	struct flow *flow = find_flow(&flows, reply), *twin;
+	struct flow_key key;
+
+	if (!flow)
+		return false;
+	key = twin_key(flow);
+	twin = find_flow(&flows, &key);
+	if (!twin || !is_closed(flow, twin) || !is_silent(flow, CLOSED_SILENT_SECONDS) ||
+	    !is_silent(twin, CLOSED_SILENT_SECONDS))
+		return false;
+	forget_flow(flow, reply);
+	return true;
+}
+
 /* Derives the reply's side of a new flow from the request's. */
 static __always_inline void mirror_flow(struct flow *reply, const struct flow *request)
 {
@@ -157,8 +191,9 @@ static __always_inline bool insert_embryonic(struct scratch *scratch)
 }
 
 /*
- * Finds a source port with which the reply's key is free; the tuple is changed in
- * place. 1: found. (Global, as some others are: the verifier walks it once.)
+ * Finds another source port with which the reply's key is free; else any, the
+ * client's own first, whose flow is closed. The tuple is changed in place. 1: found.
+ * (Global, as some others are: the verifier walks it once.)
  */
 __noinline int find_source_port(struct flow *request)
 {
@@ -167,12 +202,18 @@ __noinline int find_source_port(struct flow *request)
 
 	if (!request)
 		return 0;
-
 	for (int i = 0; i < SOURCE_PORT_TRIES; i++) {
 		request->to.source_port = bpf_htons(source_port_first + bpf_get_prandom_u32() % count);
 		reply = twin_key(request);
 		if (!is_reply_taken(&reply, &request->key.tuple))
 			return 1;
+	}
+	request->to.source_port = request->key.tuple.source_port;
+	for (int i = 0; i < SOURCE_PORT_TRIES; i++) {
+		reply = twin_key(request);
+		if (take_over(&reply))
+			return 1;
+		request->to.source_port = bpf_htons(source_port_first + bpf_get_prandom_u32() % count);
 	}
 	return 0;
 }
