@@ -12,7 +12,7 @@ import type { FromServer, ToServer } from './source-server.ts'
 
 const SIZE = '10,000 × 10 from the API'
 /** Fresh processes, for each way to list. */
-const ROUNDS = 3
+const ROUNDS = 5
 const CHANGES = { perSecond: 1000, seconds: 30 }
 const ROOT = path.join(import.meta.dirname, '..')
 

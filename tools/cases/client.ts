@@ -1,6 +1,6 @@
 /**
  * The control plane from the API's bytes to what a dataplane is told: the real source, store, model and loop, in this
- * process, without root.
+ * process, without root; the kernel's maps are a fake's.
  */
 
 import { systemClock } from '../../control/clock.ts'
@@ -10,7 +10,7 @@ import type { ServiceKey, ServicePort } from '../../control/model/types.ts'
 import { type KubernetesOptions, kubernetesSource } from '../../control/source/kubernetes/kubernetes.ts'
 import { Store } from '../../control/source/store.ts'
 import { SyncLoop } from '../../control/sync/loop.ts'
-import { Recorder } from './recorder.ts'
+import { type RecordedDataplane, Recorder } from './recorder.ts'
 
 export const NODE_NAME = 'node-a'
 
@@ -35,12 +35,14 @@ export class Client implements AsyncDisposable {
   readonly recorder: Recorder
   /** What it logged, in JSON. */
   readonly log: string[] = []
+  readonly #dataplane: RecordedDataplane
   readonly #stopper = new AbortController()
   readonly #running: Promise<void>
   #told: readonly string[] = []
 
   constructor({ remembers = true, recorder = new Recorder(remembers), ...options }: ClientOptions) {
     this.recorder = recorder
+    this.#dataplane = recorder.dataplane()
     const nodeName = options.nodeName ?? NODE_NAME
     this.store = new Store(nodeName, { changed: () => loop.request(), note: () => undefined })
     const loop = new SyncLoop<Model>(
@@ -48,7 +50,7 @@ export class Client implements AsyncDisposable {
         inputs: this.store,
         model: { empty: emptyModel, update: updateDesired },
         node: () => nodeFacts(nodeName, this.store.cluster.node, []),
-        dataplane: recorder,
+        dataplane: this.#dataplane,
         clock: systemClock,
         observer: {
           synced: () => undefined,
@@ -104,5 +106,6 @@ export class Client implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopper.abort()
     await this.#running
+    await this.#dataplane.stop()
   }
 }

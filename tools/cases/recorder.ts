@@ -1,6 +1,10 @@
-/** A dataplane that keeps what it is told, and remembers everything it ever held. */
+/** What a dataplane holds and ever held: the services it was told of, and the maps of a kernel that is not there. */
 
 import { isDeepStrictEqual } from 'node:util'
+import { FakeKernel } from 'libbpf-ts/fake'
+import { BpfDataplane } from '../../control/dataplane/bpf/dataplane.ts'
+import { openInspector } from '../../control/dataplane/bpf/inspect.ts'
+import { OBJECT_PATH, SMALL_MAPS } from '../../control/dataplane/bpf/test-kit.ts'
 import type { Dataplane, SyncReport } from '../../control/dataplane/dataplane.ts'
 import type { DesiredState, ServiceKey, ServicePort } from '../../control/model/types.ts'
 
@@ -13,37 +17,103 @@ export interface Write {
   readonly ports: Ports | undefined
 }
 
+const PIN_ROOT = '/sys/fs/bpf/sluice'
+
+/** As large as the clusters of the cases and of the soak need them. */
+const MAP_SIZES = {
+  ...SMALL_MAPS,
+  services: 2048,
+  lists: 4096,
+  cursors: 4096,
+  backends4: 32_768,
+  backend_slots4: 65_536,
+}
+
 /** Outlives its clients, as what is pinned in the kernel does. */
-export class Recorder implements Pick<Dataplane, 'sync'> {
+export class Recorder {
+  readonly #kernel = new FakeKernel()
   readonly #held = new Map<ServiceKey, Ports>()
   readonly #remembers: boolean
-  /** Every difference that was written, in its order. */
+  /** Every difference between two syncs, in its order. */
   readonly writes: Write[] = []
+  /** Map entries that were written or deleted, in all lives. */
+  entries = 0
   syncs = 0
 
-  /** Without memory it holds what it is told, and no more. */
+  /** Without memory it knows what is held, and no more. */
   constructor(remembers = true) {
     this.#remembers = remembers
   }
 
+  /** What the latest dataplane was told. */
   get held(): DesiredState {
     return { services: this.#held }
   }
 
-  async sync(desired: DesiredState, changed: ReadonlySet<ServiceKey> | undefined): Promise<SyncReport> {
-    this.syncs += 1
-    const before = this.writes.length
-    for (const key of changed ?? new Set([...this.#held.keys(), ...desired.services.keys()])) {
-      this.#write(key, desired.services.get(key))
-    }
-    return { written: this.writes.length - before, deleted: 0, unchanged: 0, failed: [], durationMs: 0 }
+  /** What new connections find, read from the pinned maps alone, as `shown` has it. Nothing before the first sync. */
+  mapsShown(): string[] {
+    if (this.syncs === 0) return []
+    using inspector = openInspector(PIN_ROOT, this.#kernel)
+    return inspector
+      .services()
+      .map(({ service, frontends, lists }) => {
+        const { namespace, name, portName, protocol } = service
+        return line(`${namespace}/${name}:${portName} ${protocol}`, frontends, lists.cluster)
+      })
+      .sort()
   }
 
-  #write(key: ServiceKey, ports: Ports | undefined): void {
+  /** The dataplane of one life of a daemon. It adopts what is pinned. */
+  dataplane(): RecordedDataplane {
+    const dataplane = new BpfDataplane({
+      objectPath: OBJECT_PATH,
+      bpfRoot: PIN_ROOT,
+      kernel: this.#kernel,
+      mapSizes: MAP_SIZES,
+    })
+    return new RecordedDataplane(dataplane, this)
+  }
+
+  /** A sync has gone through. */
+  note(desired: DesiredState, changed: ReadonlySet<ServiceKey> | undefined, report: SyncReport): void {
+    this.syncs += 1
+    this.entries += report.written + report.deleted
+    for (const key of changed ?? new Set([...this.#held.keys(), ...desired.services.keys()])) {
+      this.#note(key, desired.services.get(key))
+    }
+  }
+
+  #note(key: ServiceKey, ports: Ports | undefined): void {
     if (isDeepStrictEqual(this.#held.get(key), ports)) return
     if (ports === undefined) this.#held.delete(key)
     else this.#held.set(key, ports)
     if (this.#remembers) this.writes.push({ key, ports })
+  }
+}
+
+/** The real dataplane, with a note taken of each sync. */
+export class RecordedDataplane implements Pick<Dataplane, 'sync'> {
+  readonly #dataplane: BpfDataplane
+  readonly #recorder: Recorder
+  #started: Promise<unknown> | undefined
+
+  constructor(dataplane: BpfDataplane, recorder: Recorder) {
+    this.#dataplane = dataplane
+    this.#recorder = recorder
+  }
+
+  async sync(desired: DesiredState, changed: ReadonlySet<ServiceKey> | undefined): Promise<SyncReport> {
+    this.#started ??= this.#dataplane.start()
+    await this.#started
+    const report = await this.#dataplane.sync(desired, changed)
+    this.#recorder.note(desired, changed, report)
+    return report
+  }
+
+  /** As when the process ends: what is pinned stays. */
+  async stop(): Promise<void> {
+    await this.#started
+    await this.#dataplane.stop('leave')
   }
 }
 
@@ -52,9 +122,20 @@ export function shown({ services }: DesiredState): string[] {
   return [...services].flatMap(([key, ports]) => ports.map((port) => portLine(key, port))).sort()
 }
 
-function portLine(key: ServiceKey, port: ServicePort): string {
-  const { portName, protocol, frontends, backends, cluster } = port
-  const ways = frontends.map((frontend) => `${frontend.address ?? 'node'}:${frontend.port}`)
-  const targets = cluster.map((index) => backends[index]).map((each) => `${each?.address}:${each?.port}`)
-  return `${key}:${portName} ${protocol} ${ways.join(' ')} → ${targets.join(' ')}`
+function portLine(
+  key: ServiceKey,
+  { portName, protocol, frontends, backends, cluster }: ServicePort,
+): string {
+  const targets = cluster.flatMap((index) => backends[index] ?? [])
+  return line(`${key}:${portName} ${protocol}`, frontends, targets)
+}
+
+function line(
+  name: string,
+  frontends: readonly { readonly address: string | undefined; readonly port: number }[],
+  targets: readonly { readonly address: string; readonly port: number }[],
+): string {
+  const ways = frontends.map(({ address, port }) => `${address ?? 'node'}:${port}`).sort()
+  const found = targets.map(({ address, port }) => `${address}:${port}`).sort()
+  return `${name} ${ways.join(' ')} → ${found.join(' ')}`
 }

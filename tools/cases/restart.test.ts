@@ -78,13 +78,16 @@ test('B46 a restart flushes: however often it starts again, it writes nothing th
     }),
   )
   const recorder = new Recorder()
+  let entries = 0
   for (let life = 0; life < 20; life += 1) {
     const syncs = recorder.syncs
     await using client = rig.client({ recorder, contentType: life % 2 === 0 ? 'protobuf' : 'json' })
     await eventually('it has compared', () => recorder.syncs > syncs)
+    if (life === 0) entries = recorder.entries
     assert.deepEqual(client.backends('t/live', 'quic'), ['198.18.1.5:8443', '198.18.2.6:8443'])
   }
   assert.equal(recorder.writes.length, 1)
+  assert.equal(recorder.entries, entries, 'no map entry was written again')
 })
 
 describe('B48 the way to the API server', () => {

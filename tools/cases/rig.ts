@@ -64,20 +64,15 @@ export class Rig implements AsyncDisposable {
     return client
   }
 
-  /** Waits until a client's dataplane holds exactly what the server's objects mean. Fails when it never does. */
-  async converged(client: Client): Promise<void> {
+  /** Waits until a client's maps hold exactly what the server's objects mean. Fails when they never do. */
+  async converged({ recorder }: Client): Promise<void> {
     const { objects } = this.server
-    const wanted = shown(
-      expectedState(
-        RESOURCES.flatMap((resource) => objects.list(resource)),
-        NODE_NAME,
-      ),
-    )
-    await until(
-      async () => client.recorder.syncs > 0 && shown(client.recorder.held).join() === wanted.join(),
-      LIMIT_MS,
-    )
-    assert.deepEqual(shown(client.recorder.held), wanted)
+    const all = RESOURCES.flatMap((resource) => objects.list(resource))
+    const wanted = shown(expectedState(all, NODE_NAME))
+    const isThere = async () => recorder.syncs > 0 && shown(recorder.held).join() === wanted.join()
+    await until(isThere, LIMIT_MS)
+    assert.deepEqual(shown(recorder.held), wanted)
+    assert.deepEqual(recorder.mapsShown(), wanted)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

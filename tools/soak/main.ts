@@ -75,15 +75,15 @@ async function soak({ seconds, seed }: SoakOptions): Promise<Score> {
   return score
 }
 
-/** Whether the client comes to hold what the server does. */
+/** Whether the client's maps come to hold what the server's objects mean. */
 async function agree(client: Client, { objects, changes, requests }: Report): Promise<[boolean, string]> {
   const wanted = shown(expectedState(objects, NODE_NAME))
-  const held = () => shown(client.recorder.held)
+  const held = () => client.recorder.mapsShown()
   const start = performance.now()
   const good = await until(async () => held().join('\n') === wanted.join('\n'), LIMIT_MS)
   const ms = Math.round(performance.now() - start)
   const found = good
-    ? `the same ${wanted.length} service ports after ${ms} ms of calm`
+    ? `the same ${wanted.length} service ports in the maps after ${ms} ms of calm`
     : `different: ${difference(held(), wanted).slice(0, 6).join(' | ')}`
   return [good, `${found} (${changes} changes, ${requests} requests so far)`]
 }
