@@ -192,8 +192,7 @@ class AdditionPlanner {
       }
       this.#planService(owner, port, record)
       this.#planFrontends(owner, port, change)
-      this.#believed.setClusterIp(record, port.clusterIP === '' ? '' : keyText(addressBytes(port.clusterIP)))
-      if (record.clusterIp !== '') this.#touchedIps.set(record.clusterIp, owner)
+      this.#planClusterIpOf(owner, port, record)
     } catch (error) {
       change.problem = messageOf(error)
     }
@@ -332,11 +331,20 @@ class AdditionPlanner {
     for (const key of record.frontends) if (!wanted.has(key)) staleFrontends.push(key)
   }
 
+  /** Of the address that it gives up, the others that have it remain. */
+  #planClusterIpOf(owner: number, port: ServicePort, record: ServiceRecord): void {
+    const before = record.clusterIp
+    this.#believed.setClusterIp(record, port.clusterIP === '' ? '' : keyText(addressBytes(port.clusterIP)))
+    if (this.#believed.clusterIpUsers(before) > 0) this.#touchedIps.set(before, owner)
+    if (record.clusterIp !== '') this.#touchedIps.set(record.clusterIp, owner)
+  }
+
   /** An address that is the node's own is left to its owner: no port of it is refused. */
   #planClusterIp(key: string, owner: number): void {
     const { mirror } = this.#believed
     const services = this.#believed.clusterIpUsers(key)
-    if (mirror.nodeAddresses.has(key)) return
+    // One that nobody has any more is for the removals.
+    if (services === 0 || mirror.nodeAddresses.has(key)) return
     if (mirror.clusterIps.get(key) === services) {
       this.#unchanged++
       return

@@ -51,6 +51,17 @@ class Lab {
     )
   }
 
+  /** How many service ports each ClusterIP has. */
+  clusterIps(): [address: string, services: number][] {
+    return [...this.kernel.maps.cluster_ips.values()].map((value) => {
+      const { address, services } = ipv4Layout.clusterIp.decode(
+        new DataView(value.buffer, value.byteOffset),
+        0,
+      )
+      return [address.join('.'), services]
+    })
+  }
+
   frontendFlags(): number[] {
     return [...this.kernel.maps.frontends.values()].map(
       (value) => ipv4Layout.frontend.decode(new DataView(value.buffer, value.byteOffset), 0).flags,
@@ -97,6 +108,24 @@ test('the id of a gone backend is used again after the grace period', () => {
     lab.backends().map(({ address, generation }) => [address.join('.'), generation]),
     [['10.0.0.7', 2]],
   )
+})
+
+test('a ClusterIP counts who has it, also when one of two services goes to another', () => {
+  const lab = new Lab()
+  const shared = servicePort('b', '10.96.0.1', [], { frontends: [] })
+  lab.set('a', servicePort('a', '10.96.0.1', []))
+  lab.set('b', shared)
+  assert.deepEqual(lab.clusterIps(), [['10.96.0.1', 2]])
+  lab.set('b', servicePort('b', '10.96.0.2', []))
+  assert.deepEqual(lab.clusterIps(), [
+    ['10.96.0.1', 1],
+    ['10.96.0.2', 1],
+  ])
+  lab.set('b', shared)
+  lab.set('b', undefined)
+  assert.deepEqual(lab.clusterIps(), [['10.96.0.1', 1]])
+  lab.set('a', servicePort('a', '10.96.0.3', []))
+  assert.deepEqual(lab.clusterIps(), [['10.96.0.3', 1]])
 })
 
 test('an endpoint that is listed twice gets one id', () => {
