@@ -39,7 +39,7 @@ for (const [name, answer] of troubles) {
       for (const watch of rig.server.watches()) watch.end()
       const before = new Map(RESOURCES.map((resource) => [resource, timesOf(rig, resource).length]))
       await eventually('many attempts', () =>
-        RESOURCES.every((resource) => timesOf(rig, resource).length > (before.get(resource) ?? 0) + 12),
+        RESOURCES.every((resource) => timesOf(rig, resource).length > (before.get(resource) ?? 0) + 6),
       )
       for (const resource of RESOURCES) {
         // The pauses have grown to their limit by then, give or take the jitter.

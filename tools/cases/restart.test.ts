@@ -110,6 +110,13 @@ describe('B48 the way to the API server', () => {
     assert.deepEqual(client.backends('t/kubernetes'), ['192.0.2.22:6443'])
   })
 
+  test('B48 the way to the API server: IPv6, in the kubeconfig and given', async () => {
+    await using rig = await Rig.start({ host: '::1' })
+    rig.put(own, kubernetes('192.0.2.21'))
+    await rig.syncedClient()
+    await rig.syncedClient({ apiServer: `[::1]:${rig.server.port}` })
+  })
+
   test('B48 the way to the API server: what is in the kernel stays while there is none, and the reason is told', async () => {
     await using rig = await Rig.start()
     rig.put(own, kubernetes('192.0.2.21'))
