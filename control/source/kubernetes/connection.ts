@@ -26,7 +26,7 @@ export class SilenceError extends Error {}
 
 /** A way to the API server. */
 export interface Connection {
-  /** @throws Error when there is no answer, with a message that says why; the signal's reason when it is aborted. */
+  /** @throws Error when there is no answer, with a message that says why. */
   get(target: string, accept: string, signal: AbortSignal): Promise<Answer>
 }
 
@@ -45,7 +45,7 @@ export class ApiConnection implements Connection {
   }
 
   async get(target: string, accept: string, signal: AbortSignal): Promise<Answer> {
-    const credentials = await this.#reader.read()
+    const credentials = await this.#reader.read(signal)
     signal.throwIfAborted()
     const dispatcher = this.#dispatcherFor(credentials)
     signal.addEventListener('abort', () => {

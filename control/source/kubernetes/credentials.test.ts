@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { CredentialReader, serverUrl } from './credentials.ts'
 import { isInCluster, SERVICE_ACCOUNT_FOLDER } from './in-cluster.ts'
+
+const forEver = new AbortController().signal
 
 /** A folder that is gone after the test, and the kubeconfig in it. */
 class Folder implements Disposable {
@@ -40,7 +43,8 @@ class Folder implements Disposable {
   }
 }
 
-const authorization = async (reader: CredentialReader) => (await reader.read()).headers['authorization']
+const authorization = async (reader: CredentialReader) =>
+  (await reader.read(forEver)).headers['authorization']
 
 describe('a kubeconfig', () => {
   test('with a token', async () => {
@@ -73,19 +77,19 @@ describe('a kubeconfig', () => {
       { 'client-certificate': 'me.crt', 'client-key-data': data },
       { 'certificate-authority': 'ca.crt', 'tls-server-name': 'api', 'proxy-url': 'socks5://192.0.2.9:1080' },
     )
-    const { tls, proxy, headers } = await folder.reader().read()
+    const { tls, proxy, headers } = await folder.reader().read(forEver)
     assert.deepEqual([tls.ca, tls.cert, tls.key].map(String), ['authority', 'certificate', 'key'])
     assert.deepEqual([tls.servername, tls.rejectUnauthorized], ['api', undefined])
     assert.equal(proxy, 'socks5://192.0.2.9:1080')
     assert.deepEqual(headers, {})
     folder.write('ca.crt', 'another authority')
-    assert.equal(String((await folder.reader().read()).tls.ca), 'another authority')
+    assert.equal(String((await folder.reader().read(forEver)).tls.ca), 'another authority')
   })
 
   test('without a user: the authority counts all the same', async () => {
     using folder = new Folder()
     folder.configure(undefined, { 'certificate-authority-data': btoa('authority') })
-    assert.equal(String((await folder.reader().read()).tls.ca), 'authority')
+    assert.equal(String((await folder.reader().read(forEver)).tls.ca), 'authority')
   })
 
   test('is read again when it has changed, and stays as it was while it makes no sense', async () => {
@@ -120,15 +124,15 @@ describe('credentials that were refused', () => {
     folder.write('token', 'first')
     folder.configure({ tokenFile: 'token' })
     const reader = folder.reader()
-    const first = await reader.read()
+    const first = await reader.read(forEver)
     folder.write('token', 'second')
     assert.equal(await authorization(reader), 'Bearer first', 'for up to a minute the file is not looked at')
-    const again = await reader.read()
+    const again = await reader.read(forEver)
     reader.refused(first)
     assert.equal(await authorization(reader), 'Bearer first', 'these were not the last ones')
     reader.refused(again)
     assert.equal(await authorization(reader), 'Bearer first')
-    reader.refused(await reader.read())
+    reader.refused(await reader.read(forEver))
     assert.equal(await authorization(reader), 'Bearer second')
   })
 
@@ -138,9 +142,9 @@ describe('credentials that were refused', () => {
     folder.configure({ tokenFile: 'token' })
     const reader = folder.reader()
     for (const spoil of [() => writeFileSync(token, ''), () => rmSync(token)]) {
-      reader.refused(await reader.read())
+      reader.refused(await reader.read(forEver))
       spoil()
-      reader.refused(await reader.read())
+      reader.refused(await reader.read(forEver))
       assert.equal(await authorization(reader), 'Bearer first')
     }
   })
@@ -149,9 +153,49 @@ describe('credentials that were refused', () => {
     using folder = new Folder()
     folder.configure({ tokenFile: 'token' })
     const reader = folder.reader()
-    await assert.rejects(reader.read(), /there are no credentials: ENOENT/)
+    await assert.rejects(reader.read(forEver), /there are no credentials: ENOENT/)
     folder.write('token', 'late')
     assert.equal(await authorization(reader), 'Bearer late')
+  })
+})
+
+describe('a program that prints credentials', () => {
+  const exec = (...args: readonly string[]) => ({
+    exec: { apiVersion: 'client.authentication.k8s.io/v1', command: 'sh', args: ['-c', ...args] },
+  })
+
+  test('is run once for all who ask, and again when what it printed is refused', async () => {
+    using folder = new Folder()
+    const log = join(folder.path, 'log')
+    const credential = JSON.stringify({ kind: 'ExecCredential', status: { token: 'secret' } })
+    folder.configure(exec(`echo ran >> "${log}"; echo '${credential}'`))
+    const reader = folder.reader()
+    const runs = () => readFileSync(log, 'utf8').split('\n').length - 1
+    const all = await Promise.all([1, 2, 3].map(() => reader.read(forEver)))
+    assert.deepEqual(
+      all.map(({ headers }) => headers['authorization']),
+      ['Bearer secret', 'Bearer secret', 'Bearer secret'],
+    )
+    assert.equal(runs(), 1)
+    for (const credentials of all) reader.refused(credentials)
+    await reader.read(forEver)
+    assert.equal(runs(), 2)
+  })
+
+  test('that does not end is given up, and run anew', async () => {
+    using folder = new Folder()
+    const credential = JSON.stringify({ kind: 'ExecCredential', status: { token: 'secret' } })
+    const began = join(folder.path, 'began')
+    // It ends with the test, which takes the folder away.
+    const wait = `touch "${began}"; while [ -e "${began}" ]; do sleep 0.05; done`
+    folder.configure(exec(`[ -e "${began}" ] || { ${wait}; }; echo '${credential}'`))
+    const reader = folder.reader()
+    const abort = new AbortController()
+    const asked = assert.rejects(reader.read(abort.signal), /takes too long/)
+    abort.abort()
+    await asked
+    while (!existsSync(began)) await setImmediate()
+    assert.equal((await reader.read(forEver)).headers['authorization'], 'Bearer secret')
   })
 })
 
@@ -185,7 +229,7 @@ describe('the address of the API server', () => {
   test('is enough where nobody asks who is asking', async () => {
     const reader = new CredentialReader({ kubeconfig: undefined, apiServer: 'http://127.0.0.1:8001' })
     assert.equal(reader.server, 'http://127.0.0.1:8001')
-    assert.deepEqual((await reader.read()).headers, {})
+    assert.deepEqual((await reader.read(forEver)).headers, {})
   })
 
   test('is missing outside a pod', () => {
@@ -206,7 +250,7 @@ test('in a pod, the kubelet says where the server is and who is asking', async (
     const options = { kubeconfig: undefined, root: folder.path }
     const reader = new CredentialReader({ ...options, apiServer: undefined })
     assert.equal(reader.server, 'https://[2001:db8::1]')
-    const { headers, tls } = await reader.read()
+    const { headers, tls } = await reader.read(forEver)
     assert.equal(headers['authorization'], 'Bearer secret')
     assert.equal(String(tls.ca), 'authority')
     assert.equal(

@@ -62,13 +62,24 @@ export class CredentialReader {
 
   /**
    * Asked for each request, so that what is renewed on disk is used: tokens within a minute, certificates and the
-   * kubeconfig at once. What has been removed or emptied stays as it was. Rejects while there is nothing at all.
+   * kubeconfig at once. What has been removed or emptied stays as it was. Rejects while there is nothing at all, and
+   * when the signal is aborted before a plugin has come to its end: the next one to ask runs another.
    */
-  async read(): Promise<Credentials> {
+  async read(signal: AbortSignal): Promise<Credentials> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined
     })
-    return this.#reading
+    const tooLong = Promise.withResolvers<never>()
+    const giveUp = () => {
+      this.#reading = undefined
+      tooLong.reject(new Error('there are no credentials: the program that prints them takes too long'))
+    }
+    signal.addEventListener('abort', giveUp, { once: true })
+    try {
+      return await Promise.race([this.#reading, tooLong.promise])
+    } finally {
+      signal.removeEventListener('abort', giveUp)
+    }
   }
 
   /** The server did not take these. They are read anew, exec plugins run again, if that has not been done already. */

@@ -122,7 +122,7 @@ export class Reflector {
     try {
       answer = await connection.get(request.target, request.accept, lease.signal)
     } catch (error) {
-      return { type: 'unreachable', message: lease.wasSilent ? 'it does not answer' : reasonOf(error) }
+      return { type: 'unreachable', message: reasonOf(error) }
     }
     lease.renew()
     if (answer.status !== 200) return await this.#readRefusal(answer, lease)
@@ -153,7 +153,7 @@ export class Reflector {
     try {
       body = await this.#pages.read(answer.body, lease)
     } catch (error) {
-      return { type: 'unreachable', message: lease.wasSilent ? 'it does not answer' : reasonOf(error) }
+      return { type: 'unreachable', message: reasonOf(error) }
     }
     let page: ListPage
     try {

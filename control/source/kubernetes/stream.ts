@@ -51,7 +51,7 @@ export class Lease implements Disposable {
     this.#timer = this.#clock.setTimer(() => {
       const leftMs = this.#lastMs + this.#silenceMs - this.#clock.nowMs()
       if (leftMs > 0) this.#watch(leftMs)
-      else this.#abort.abort(new SilenceError(`nothing has come for ${this.#silenceMs} ms`))
+      else this.#abort.abort(new SilenceError(`it says nothing for ${this.#silenceMs / 1000} s`))
     }, delayMs)
   }
 }
