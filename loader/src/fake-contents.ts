@@ -2,7 +2,7 @@
  * What maps hold, in memory: as `hashtab.c`, `arraymap.c` and `lpm_trie.c` of the kernel (6.18) have it, as far as
  * user space can see. Results are 0 or a negative errno.
  */
-import { roundUp } from './map.ts'
+import { type MapChunk, roundUp } from './map.ts'
 import type { UpdateMode } from './uapi.ts'
 
 const ENOENT = 2
@@ -21,8 +21,8 @@ export interface Contents {
   lookup(key: Uint8Array, into: Uint8Array): number
   update(key: Uint8Array, value: Uint8Array, mode: UpdateMode): number
   delete(key: Uint8Array): number
-  /** Not copies. What comes or goes meanwhile may be seen or not. */
-  entries(): IterableIterator<readonly [key: Uint8Array, value: Uint8Array]>
+  /** All entries, so many at a time. What comes or goes meanwhile may be seen or not. */
+  chunks(capacity: number): IterableIterator<MapChunk>
 }
 
 interface Entry {
@@ -65,8 +65,8 @@ export class HashContents implements Contents {
     return this.#entries.delete(textOf(key)) ? 0 : -ENOENT
   }
 
-  *entries(): IterableIterator<readonly [Uint8Array, Uint8Array]> {
-    yield* livingEntries(this.#entries)
+  *chunks(capacity: number): IterableIterator<MapChunk> {
+    yield* packed(livingEntries(this.#entries), capacity)
   }
 
   #evict(): void {
@@ -111,8 +111,18 @@ export class ArrayContents implements Contents {
     return -EINVAL
   }
 
-  *entries(): IterableIterator<readonly [Uint8Array, Uint8Array]> {
-    for (let index = 0; index < this.#maxEntries; index++) yield [bytesOf(index), this.#value(index)]
+  *chunks(capacity: number): IterableIterator<MapChunk> {
+    for (let first = 0; first < this.#maxEntries; first += capacity) {
+      const count = Math.min(capacity, this.#maxEntries - first)
+      const keys = new Uint8Array(count * 4)
+      const values = new Uint8Array(count * this.#valueBytes)
+      const view = new DataView(keys.buffer)
+      for (let i = 0; i < count; i++) {
+        view.setUint32(i * 4, first + i, true)
+        values.set(this.#value(first + i), i * this.#valueBytes)
+      }
+      yield { keys, values, count }
+    }
   }
 
   /** The bytes themselves, for one descriptor more. */
@@ -177,8 +187,8 @@ export class TrieContents implements Contents {
     return this.#entries.delete(prefixText(key, bits)) ? 0 : -ENOENT
   }
 
-  *entries(): IterableIterator<readonly [Uint8Array, Uint8Array]> {
-    yield* livingEntries(this.#entries)
+  *chunks(capacity: number): IterableIterator<MapChunk> {
+    yield* packed(livingEntries(this.#entries), capacity)
   }
 }
 
@@ -225,19 +235,43 @@ export class ProgramContents implements Contents {
     return this.#ids.delete(index) ? 0 : -ENOENT
   }
 
-  *entries(): IterableIterator<readonly [Uint8Array, Uint8Array]> {
-    for (const [index, id] of [...this.#ids]) yield [bytesOf(index), bytesOf(id)]
+  *chunks(capacity: number): IterableIterator<MapChunk> {
+    const entries = [...this.#ids].map(([index, id]) => ({ key: bytesOf(index), value: bytesOf(id) }))
+    yield* packed(entries, capacity)
   }
 }
 
 /** Entries that are still there when it is their turn. */
-function* livingEntries(
-  entries: ReadonlyMap<string, Entry>,
-): IterableIterator<readonly [Uint8Array, Uint8Array]> {
+function* livingEntries(entries: ReadonlyMap<string, Entry>): IterableIterator<Entry> {
   for (const text of [...entries.keys()]) {
     const entry = entries.get(text)
-    if (entry !== undefined) yield [entry.key, entry.value]
+    if (entry !== undefined) yield entry
   }
+}
+
+function* packed(entries: Iterable<Entry>, capacity: number): IterableIterator<MapChunk> {
+  let chunk: Entry[] = []
+  for (const entry of entries) {
+    chunk.push(entry)
+    if (chunk.length < capacity) continue
+    yield pack(chunk)
+    chunk = []
+  }
+  if (chunk.length > 0) yield pack(chunk)
+}
+
+/** Copies; all keys are of one length, and all values. */
+function pack(entries: readonly Entry[]): MapChunk {
+  const [first] = entries
+  const keySize = first?.key.length ?? 0
+  const valueBytes = first?.value.length ?? 0
+  const keys = new Uint8Array(entries.length * keySize)
+  const values = new Uint8Array(entries.length * valueBytes)
+  entries.forEach(({ key, value }, i) => {
+    keys.set(key, i * keySize)
+    values.set(value, i * valueBytes)
+  })
+  return { keys, values, count: entries.length }
 }
 
 function refusal(mode: UpdateMode, isThere: boolean): number {

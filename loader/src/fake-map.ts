@@ -232,26 +232,10 @@ export class FakeMapCalls implements MapCalls {
   }
 
   *chunks(capacity: number): IterableIterator<MapChunk> {
-    let entries: (readonly [Uint8Array, Uint8Array])[] = []
-    for (const entry of this.#contents.entries()) {
-      entries.push(entry)
-      if (entries.length < capacity) continue
-      yield this.#pack(entries)
+    for (const chunk of this.#contents.chunks(capacity)) {
       if (this.#isClosed) throw new BpfError('use', this.#subject, EBADF, 'it is closed')
-      entries = []
+      yield chunk
     }
-    if (entries.length > 0) yield this.#pack(entries)
-  }
-
-  #pack(entries: readonly (readonly [Uint8Array, Uint8Array])[]): MapChunk {
-    const { keySize, valueBytes } = this.#map.info
-    const keys = new Uint8Array(entries.length * keySize)
-    const values = new Uint8Array(entries.length * valueBytes)
-    entries.forEach(([key, value], i) => {
-      keys.set(key, i * keySize)
-      values.set(value, i * valueBytes)
-    })
-    return { keys, values, count: entries.length }
   }
 
   memory(): ArrayBuffer {
