@@ -156,20 +156,4 @@ static __always_inline __u32 next_backend(const struct request *request, struct 
 	return *id;
 }
 
-/*
- * Is the address of a class of clients allowed to use the service? Only
- * frontends of load balancers look at source ranges.
- */
-static __always_inline bool source_allowed(__u32 service, addr_t client)
-{
-	struct source_range_key key = {
-		.prefix_length = 32 + 8 * sizeof(addr_t),
-		.service = bpf_htonl(service),
-		.address = client,
-	};
-	__u32 *allowed = bpf_map_lookup_elem(&source_ranges, &key);
-
-	return allowed && *allowed;
-}
-
 #endif
