@@ -20,7 +20,7 @@
  * 10. A NIC with an address: external, for clients on its link may ask for node ports at that address.
  * 11. Anything else, such as the trunk below a VLAN device: nothing of ours passes there.
  *
- * Of what is left, a device whose packets have no Ethernet header gets none either, for now.
+ * Of what is left, a device whose packets have no Ethernet header gets none either: the programs read one.
  */
 
 import type { Device } from './messages.ts'

@@ -60,6 +60,8 @@ const cases: readonly (readonly [file: SourceFile, violation: RegExp | undefined
     /may not import libbpf-ts/,
   ],
   [{ path: 'control/sync/a.ts', text: `import { B } from '../dataplane/bpf/b.ts'` }, /may not import/],
+  [{ path: 'control/compose/a.ts', text: `import { FakeKernel } from 'libbpf-ts/fake'` }, /is for tests/],
+  [{ path: 'tools/cases/a.ts', text: `import { FakeKernel } from 'libbpf-ts/fake'` }, undefined],
   [{ path: 'control/cli/a.ts', text: `import '../main.ts'` }, /imports control\/main\.ts, which nothing may/],
   [{ path: 'control/cli/a.ts', text: `import '../compose/b.ts'` }, /may not import control\/compose\/b\.ts/],
   [{ path: 'control/compose/a.ts', text: `import './b.ts'` }, undefined],

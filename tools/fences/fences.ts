@@ -120,6 +120,8 @@ function fileViolations(file: SourceFile): string[] {
   for (const specifier of importsOf(file.text)) {
     const target = specifier.startsWith('.') ? resolve(file.path, specifier) : specifier
     if (target === 'control/main.ts') found.push(`${file.path}: imports ${target}, which nothing may`)
+    else if (target === 'libbpf-ts/fake' && !file.path.startsWith('tools/'))
+      found.push(`${file.path}: imports ${target}, which is for tests`)
     else if (isComposition(target) && !isComposition(file.path))
       found.push(`${file.path}: may not import ${target}`)
     else if (!isAllowed(room, specifier, target)) found.push(`${file.path}: may not import ${target}`)

@@ -86,7 +86,8 @@ export function ensureDeviceLink(
 
 /**
  * Moves our link to the head of the chain of a device; the kernel has no such operation. It refuses the same program
- * twice on a hook, so the old link goes first: for some microseconds packets pass untranslated.
+ * twice on a hook, so the old link goes first: for as long as an attach takes, which waits for a grace period of some
+ * milliseconds, packets pass untranslated.
  */
 export function moveToHead(
   folder: string,
