@@ -53,14 +53,13 @@ static __always_inline bool is_host_socket(struct bpf_sock_addr *context)
 }
 
 /* Connection refused where the kernel lets a program say so (5.18), else EPERM. */
-static __always_inline int refuse_socket(__u32 service, __u8 when_empty)
+static __always_inline void refuse_socket(__u32 service, __u8 when_empty)
 {
 	bool drop = when_empty == WHEN_EMPTY_DROP;
 
 	count_refused(service, drop ? DROP_REASON_NO_ENDPOINT_DROPPED : DROP_REASON_NO_ENDPOINT_REJECTED);
 	if (have_set_retval)
 		bpf_set_retval(drop ? -ETIMEDOUT : -ECONNREFUSED);
-	return SOCKET_REFUSE;
 }
 
 /* Fills a frontend for the peer; false when it is none. */
@@ -160,9 +159,22 @@ static __noinline __u32 pick_for_socket(struct request *request, struct backend 
 	return id;
 }
 
+/* Balances a socket's call to a frontend. Returns the backend's id; 0: refused, and said so. */
+static __always_inline __u32 balance_socket(const struct frontend *frontend, const struct peer *peer, __u64 cookie,
+					    struct backend *backend)
+{
+	struct request request = { .netns_cookie = host_netns_cookie };
+	__u32 id = 0;
+
+	if (fill_request(&request, frontend, CLIENT_CLASS_INTERNAL))
+		id = pick_for_socket(&request, backend, cookie, peer);
+	if (!id)
+		refuse_socket(request.service, request.when_empty);
+	return id;
+}
+
 static __always_inline int connect_socket(struct bpf_sock_addr *context)
 {
-	struct request request = {};
 	struct backend backend = {};
 	struct frontend frontend;
 	struct socket socket;
@@ -172,13 +184,10 @@ static __always_inline int connect_socket(struct bpf_sock_addr *context)
 
 	if (!find_peer_frontend(&frontend, &peer) || !is_host_socket(context))
 		return SOCKET_PASS;
-	if (!fill_request(&request, &frontend, CLIENT_CLASS_INTERNAL))
-		return SOCKET_PASS;
-	request.netns_cookie = host_netns_cookie;
 	key.cookie = bpf_get_socket_cookie(context);
-	id = pick_for_socket(&request, &backend, key.cookie, &peer);
+	id = balance_socket(&frontend, &peer, key.cookie, &backend);
 	if (!id)
-		return refuse_socket(request.service, request.when_empty);
+		return SOCKET_REFUSE;
 	fill_socket(&socket, key.cookie, &peer, &backend, id);
 	socket.connected = 1;
 	bpf_map_update_elem(&sockets, &key, &socket, BPF_ANY);
@@ -235,7 +244,6 @@ static __always_inline bool reuse_backend(struct bpf_sock_addr *context, __u64 c
 
 static __always_inline int send_datagram(struct bpf_sock_addr *context)
 {
-	struct request request = {};
 	struct backend backend = {};
 	struct frontend frontend;
 	struct socket socket;
@@ -249,12 +257,9 @@ static __always_inline int send_datagram(struct bpf_sock_addr *context)
 	key.cookie = bpf_get_socket_cookie(context);
 	if (reuse_backend(context, key.cookie, &peer, &has_other))
 		return SOCKET_PASS;
-	if (!fill_request(&request, &frontend, CLIENT_CLASS_INTERNAL))
-		return SOCKET_PASS;
-	request.netns_cookie = host_netns_cookie;
-	id = pick_for_socket(&request, &backend, key.cookie, &peer);
+	id = balance_socket(&frontend, &peer, key.cookie, &backend);
 	if (!id)
-		return refuse_socket(request.service, request.when_empty);
+		return SOCKET_REFUSE;
 	if (has_other) {
 		note_socket_peer(key.cookie, &peer, &backend, id);
 	} else {
