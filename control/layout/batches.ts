@@ -21,6 +21,13 @@ export type TargetName =
   | 'cluster_ips'
   | 'node_addresses'
 
+const SHARED: readonly TargetName[] = ['frontendBits', 'backendBits', 'service_names', 'lists', 'services']
+
+/** Whether both families have one such map together. */
+export function isShared(target: TargetName): boolean {
+  return SHARED.includes(target)
+}
+
 /** Bytes of a key and of a value. */
 export interface EntrySizes {
   readonly key: number

@@ -4,7 +4,7 @@ import { keyText } from './bytes.ts'
 import type { FamilyLayout } from './family.ts'
 import { type Backend4, backendFlag, backendState, listKind, service as serviceCodec } from './generated.ts'
 import { keyOfService, portKey } from './identity.ts'
-import { Mirror } from './mirror.ts'
+import { Mirror, serviceOfList } from './mirror.ts'
 import { IdPool, SlotPool, type SlotRange } from './pools.ts'
 
 /** Entries of the maps that ids and slots index. */
@@ -59,11 +59,28 @@ const NO_SLOTS: SlotRange = { first: 0, count: 0 }
 /** Ids and slots are used again after this many milliseconds: far longer than any program runs. */
 export const GRACE_MS = 1000
 
+/**
+ * Finds out who owns what, after the mirrors were filled with what an earlier process left. Ids and slots that nobody
+ * owns count as released now.
+ *
+ * @param families all that share their service ids
+ */
+export function adoptFamilies(families: readonly Believed[], now: number): void {
+  const used = new Set<number>()
+  let highest = 0
+  for (const family of families) {
+    for (const id of family.adoptOwn(now)) used.add(id)
+    highest = Math.max(highest, family.mirror.services.length - 1)
+  }
+  for (const id of used) highest = Math.max(highest, id)
+  for (const { serviceIds } of families.slice(0, 1)) serviceIds.restore(used, highest, now)
+}
+
 export class Believed {
   readonly mirror: Mirror
   readonly backendIds: IdPool
   readonly slots: SlotPool
-  readonly #serviceIds: IdPool
+  readonly serviceIds: IdPool
   readonly #byKey = new Map<ServiceKey, ServiceRecord[]>()
   readonly #leftovers = new Set<ServiceRecord>()
   /** How many service ports have an address as their ClusterIP. */
@@ -71,10 +88,18 @@ export class Believed {
   readonly #idleClusterIps = new Set<string>()
   #nextGeneration = 1
 
-  /** @param mirror what an earlier process left; `adopt` then finds out whose it is */
-  constructor(layout: FamilyLayout, capacities: Capacities, mirror: Mirror = new Mirror(layout)) {
+  /**
+   * @param mirror what an earlier process left; `adopt` then finds out whose it is
+   * @param serviceIds those that the belief of the other family gives out too
+   */
+  constructor(
+    layout: FamilyLayout,
+    capacities: Capacities,
+    mirror: Mirror = new Mirror(layout),
+    serviceIds: IdPool = new IdPool('services', capacities.services, GRACE_MS),
+  ) {
     this.mirror = mirror
-    this.#serviceIds = new IdPool('services', capacities.services, GRACE_MS)
+    this.serviceIds = serviceIds
     this.backendIds = new IdPool(`backends${layout.number}`, capacities.backends, GRACE_MS)
     this.slots = new SlotPool(`backend_slots${layout.number}`, capacities.slots, GRACE_MS)
   }
@@ -106,7 +131,7 @@ export class Believed {
 
   /** Gives a service port an id. Throws PoolExhaustedError. */
   createRecord(key: ServiceKey, port: string, now: number): ServiceRecord {
-    return this.#addRecord(this.#serviceIds.allocate(now), key, port)
+    return this.#addRecord(this.serviceIds.allocate(now), key, port)
   }
 
   /** Takes everything back that a service port had. Nothing in the kernel may refer to it any more. */
@@ -114,9 +139,10 @@ export class Believed {
     for (const id of record.backends) this.backendIds.release(id, now)
     for (const range of record.ranges) this.slots.release(range, now)
     this.setClusterIp(record, '')
-    this.#serviceIds.release(record.id, now)
     this.#leftovers.delete(record)
+    // The id of a leftover may be one that the other family has: it is given out again after the next start.
     if (record.key === undefined) return
+    this.serviceIds.release(record.id, now)
     const others = this.records(record.key).filter((other) => other !== record)
     if (others.length > 0) this.#byKey.set(record.key, others)
     else this.#byKey.delete(record.key)
@@ -149,24 +175,27 @@ export class Believed {
     this.#idleClusterIps.delete(address)
   }
 
-  /**
-   * Finds out who owns what, after the mirror was filled with what an earlier process left. Ids and slots that nobody
-   * owns count as released now.
-   */
+  /** As `adoptFamilies`, where there is only one. */
   adopt(now: number): void {
+    adoptFamilies([this], now)
+  }
+
+  /** Part of `adoptFamilies`. Returns the service ids that are in use. */
+  adoptOwn(now: number): ReadonlySet<number> {
+    const { family } = this.mirror.layout
     const byId = new Map<number, ServiceRecord>()
     const owner = (id: number): ServiceRecord => {
       const known = byId.get(id)
       if (known !== undefined) return known
       const name = this.mirror.names.get(id)
       const record =
-        name === undefined
+        name?.family !== family
           ? this.#addRecord(id, undefined, '')
           : this.#addRecord(id, keyOfService(name), portKey(name))
       byId.set(id, record)
       return record
     }
-    for (const id of this.mirror.names.keys()) owner(id)
+    for (const [id, name] of this.mirror.names) if (name.family === family) owner(id)
     for (const key of this.mirror.frontendKeys()) {
       const target = this.mirror.frontend(key)
       if (target !== undefined) owner(target.service).frontends.push(key)
@@ -175,8 +204,7 @@ export class Believed {
     this.#adoptLists(owner, now)
     this.#adoptBackends(owner, now)
     this.#adoptClusterIps(byId)
-    const highest = byId.keys().reduce((max, id) => Math.max(max, id), this.mirror.services.length - 1)
-    this.#serviceIds.restore(new Set(byId.keys()), Math.max(0, highest), now)
+    return new Set(byId.keys())
   }
 
   #adoptLists(owner: (id: number) => ServiceRecord, now: number): void {
@@ -184,8 +212,13 @@ export class Believed {
     for (let id = listKind.COUNT; id < this.mirror.lists.length; id++) {
       const range = this.mirror.list(id)
       if (range.count === 0) continue
+      const service = serviceOfList(id)
+      if (!this.mirror.owns(service)) continue
+      const record = owner(service)
+      // Whose slots they are, nobody knows: the list will be emptied, and gives none back.
+      if (this.mirror.familyOf(service) === undefined) continue
       used.push(range)
-      owner(Math.floor(id / listKind.COUNT)).ranges[id % listKind.COUNT] = range
+      record.ranges[id % listKind.COUNT] = range
     }
     this.slots.restore(used, this.mirror.slots.length, now)
   }

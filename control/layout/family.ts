@@ -35,8 +35,16 @@ export const ipv4Layout: FamilyLayout = {
   sourceRangeKey: generated.sourceRangeKey4,
 }
 
+/** Of all families that Sluice serves, in the order in which they are dealt with. */
+export const familyLayouts: readonly FamilyLayout[] = [ipv4Layout]
+
 /** IANA's numbers of the transport protocols. */
 export const protocolNumber: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 }
+
+/** The family of a number in `service.family`; undefined for 0, which an entry that was taken out has. */
+export function familyOf(number: number): Family | undefined {
+  return number === 4 ? 'ipv4' : number === 6 ? 'ipv6' : undefined
+}
 
 /** The protocol of an IANA number; undefined for one that no service has. */
 export function protocolOf(number: number): Protocol | undefined {

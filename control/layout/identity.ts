@@ -1,6 +1,6 @@
-/** What a service id stands for: one port of one Service. */
-import type { Protocol, ServiceKey, ServicePort } from '../model/types.ts'
-import { type FamilyLayout, protocolNumber, protocolOf } from './family.ts'
+/** What a service id stands for: one port of one Service in one family. */
+import type { Family, Protocol, ServiceKey, ServicePort } from '../model/types.ts'
+import { type FamilyLayout, familyOf, protocolNumber, protocolOf } from './family.ts'
 import type { ServiceName } from './generated.ts'
 
 /** Bytes of a name in `service_names`, its final zero included. */
@@ -15,13 +15,14 @@ export interface ServiceIdentity {
   readonly name: string
   readonly portName: string
   readonly protocol: Protocol | undefined
+  readonly family: Family | undefined
 }
 
 export function keyOfService(identity: ServiceIdentity | ServicePort): ServiceKey {
   return `${identity.namespace}/${identity.name}`
 }
 
-/** Different for any two ports of a Service. */
+/** Different for any two ports of a Service in one family. */
 export function portKey(identity: ServiceIdentity | ServicePort): string {
   return `${identity.portName}/${identity.protocol}`
 }
@@ -50,6 +51,7 @@ export function decodeIdentity(name: ServiceName): ServiceIdentity {
     name: decodeName(name.name),
     portName: decodeName(name.portName),
     protocol: protocolOf(name.protocol),
+    family: familyOf(name.family),
   }
 }
 

@@ -1,5 +1,5 @@
 /** A model of the maps in memory, for tests: what the kernel would hold, and a say in which writes it refuses. */
-import { type TargetName, targetSizes } from './batches.ts'
+import { isShared, type TargetName, targetSizes } from './batches.ts'
 import { keyText, viewOf } from './bytes.ts'
 import type { FamilyLayout } from './family.ts'
 import type { Mirror } from './mirror.ts'
@@ -22,10 +22,13 @@ export class KernelModel {
   before: OnWrite = () => {}
   after: OnWrite = () => {}
 
-  constructor(layout: FamilyLayout) {
+  /** @param other the maps of the other family, some of which are the same */
+  constructor(layout: FamilyLayout, other?: KernelModel) {
     this.layout = layout
     const names = Object.keys(targetSizes(layout)) as TargetName[]
-    this.maps = Object.fromEntries(names.map((name) => [name, new Map()])) as typeof this.maps
+    this.maps = Object.fromEntries(
+      names.map((name) => [name, (isShared(name) ? other?.maps[name] : undefined) ?? new Map()]),
+    ) as typeof this.maps
     this.targets = Object.fromEntries(
       names.map((name) => [
         name,

@@ -2,9 +2,11 @@
  * What the kernel's maps hold, as far as the kernel said so: filled from the maps at a start, then entry by entry as
  * writes succeed. Compact: 10,000 services with 10 endpoints each take about 10 MB.
  */
+
+import type { Family } from '../model/types.ts'
 import { type TargetName, type TargetSizes, targetSizes } from './batches.ts'
 import { keyText, Table, viewOf } from './bytes.ts'
-import type { FamilyLayout } from './family.ts'
+import { type FamilyLayout, familyOf } from './family.ts'
 import * as generated from './generated.ts'
 import { decodeIdentity, type ServiceIdentity } from './identity.ts'
 import type { SlotRange } from './pools.ts'
@@ -16,16 +18,21 @@ export interface FrontendTarget {
   readonly flags: number
 }
 
+/** The maps that the families share: what is indexed by service ids, which are of one family each. */
+export class SharedMirror {
+  readonly services = new Table(generated.service.size)
+  readonly lists = new Table(generated.list.size)
+  /** Names by service id. */
+  readonly names = new Map<number, ServiceIdentity>()
+}
+
 export class Mirror {
   readonly layout: FamilyLayout
   readonly sizes: TargetSizes
-  readonly services = new Table(generated.service.size)
-  readonly lists = new Table(generated.list.size)
+  readonly shared: SharedMirror
   readonly slots = new Table(4)
   readonly backends: Table
   readonly #tables: Partial<Readonly<Record<TargetName, Table>>>
-  /** Names by service id. */
-  readonly names = new Map<number, ServiceIdentity>()
   /** By key text: frontends (8 or 20 bytes) and node ports (4 bytes), which no key can be both of. */
   readonly #frontends = new Map<string, number>()
   /** Count of service ports by address. */
@@ -35,8 +42,10 @@ export class Mirror {
   /** Key texts by service id. */
   readonly sourceRanges = new Map<number, Set<string>>()
 
-  constructor(layout: FamilyLayout) {
+  /** @param shared what the mirror of the other family has too */
+  constructor(layout: FamilyLayout, shared = new SharedMirror()) {
     this.layout = layout
+    this.shared = shared
     this.sizes = targetSizes(layout)
     this.backends = new Table(layout.backend.size)
     this.#tables = {
@@ -45,6 +54,31 @@ export class Mirror {
       backend_slots: this.slots,
       backends: this.backends,
     }
+  }
+
+  get services(): Table {
+    return this.shared.services
+  }
+
+  get lists(): Table {
+    return this.shared.lists
+  }
+
+  /** Names by service id, of both families. */
+  get names(): Map<number, ServiceIdentity> {
+    return this.shared.names
+  }
+
+  /** The family of a service id; undefined where neither its name nor its entry is there to tell. */
+  familyOf(service: number): Family | undefined {
+    const named = this.names.get(service)?.family
+    if (named !== undefined || service >= this.services.length) return named
+    return familyOf(generated.service.decode(this.services.view, service * generated.service.size).family)
+  }
+
+  /** Whether what a service id indexes is for this family to take out. What lost its family is for IPv4 to. */
+  owns(service: number): boolean {
+    return (this.familyOf(service) ?? 'ipv4') === this.layout.family
   }
 
   frontend(key: string): FrontendTarget | undefined {
@@ -67,7 +101,7 @@ export class Mirror {
     return this.layout.backend.decode(viewOf(this.backends.element(id)), 0)
   }
 
-  /** The highest service id that has a name or that a frontend points to; 0 when there is none. */
+  /** The highest service id, of either family, that has a name or that a frontend points to; 0 when there is none. */
   highestService(): number {
     let highest = 0
     for (const id of this.names.keys()) highest = Math.max(highest, id)
@@ -75,12 +109,13 @@ export class Mirror {
     return highest
   }
 
-  /** One more than the highest slot that a list refers to. */
+  /** One more than the highest slot that a list of this family refers to. */
   slotsInUse(): number {
     let end = 0
     for (let id = 0; id < this.lists.length; id++) {
       const { first, count } = this.list(id)
-      if (count > 0) end = Math.max(end, first + count)
+      if (count === 0 || this.familyOf(serviceOfList(id)) !== this.layout.family) continue
+      end = Math.max(end, first + count)
     }
     return end
   }
@@ -177,6 +212,11 @@ export class Mirror {
     ranges?.delete(key)
     if (ranges?.size === 0) this.sourceRanges.delete(service)
   }
+}
+
+/** The service that a list id is of. */
+export function serviceOfList(id: number): number {
+  return Math.floor(id / generated.listKind.COUNT)
 }
 
 function isZero(bytes: Uint8Array, offset: number, size: number): boolean {

@@ -7,7 +7,7 @@
  * service has taken over is not deleted, and one whose new owner could not be written is.
  */
 import { Batch, type TargetName } from './batches.ts'
-import { type Believed, IN_LISTS, isServing, LIST_KINDS, listId } from './believed.ts'
+import { type Believed, IN_LISTS, isServing, LIST_KINDS, listId, type ServiceRecord } from './believed.ts'
 import { keyBytes, viewOf } from './bytes.ts'
 import type { Plan, ServiceChange } from './change.ts'
 import { frontendMap } from './entries.ts'
@@ -113,13 +113,19 @@ class RemovalPlanner {
     const { mirror } = this.#believed
     if (record.clusterIp !== '') this.#touchedIps.set(record.clusterIp, owner)
     this.#believed.setClusterIp(record, '')
-    for (const { index } of LIST_KINDS) {
-      const id = listId(record.id, index)
-      if (mirror.list(id).count > 0) this.#lists.putIndexed(owner, id, listCodec, { first: 0, count: 0 })
-    }
+    if (mirror.owns(record.id)) this.#removeShared(record, owner)
     for (const id of record.backends) {
       const entry = mirror.backend(id)
       if (isServing(entry, record.id)) this.#demote(owner, id, backendState.GONE, entry.flags & ~IN_LISTS)
+    }
+  }
+
+  /** What the families share: a stray entry of one must not take the service of the other out. */
+  #removeShared(record: ServiceRecord, owner: number): void {
+    const { mirror } = this.#believed
+    for (const { index } of LIST_KINDS) {
+      const id = listId(record.id, index)
+      if (mirror.list(id).count > 0) this.#lists.putIndexed(owner, id, listCodec, { first: 0, count: 0 })
     }
     const zero = new Uint8Array(serviceCodec.size)
     if (!mirror.services.equals(record.id, zero)) {

@@ -1,45 +1,38 @@
 /** The eBPF dataplane: service ports as entries of pinned maps. */
-import { setImmediate } from 'node:timers/promises'
 import type { BpfMap, BpfProgram } from 'libbpf-ts'
-import type { ServiceWish } from '../../layout/additions.ts'
 import type { TargetName } from '../../layout/batches.ts'
-import { Believed } from '../../layout/believed.ts'
+import { adoptFamilies, Believed, GRACE_MS } from '../../layout/believed.ts'
 import { viewOf } from '../../layout/bytes.ts'
-import { type FamilyLayout, ipv4Layout } from '../../layout/family.ts'
+import { type FamilyLayout, familyLayouts } from '../../layout/family.ts'
 import { filterOffsets, listKind } from '../../layout/generated.ts'
 import { planHeldBits } from '../../layout/held-bits.ts'
-import { type NodeAddress, planNodeAddresses } from '../../layout/node-addresses.ts'
-import type { DesiredState, ServiceKey } from '../../model/types.ts'
+import type { NodeAddress } from '../../layout/node-addresses.ts'
+import { IdPool } from '../../layout/pools.ts'
+import type { DesiredState, Family, ServiceKey } from '../../model/types.ts'
 import type { Dataplane, Restored, SyncReport } from '../dataplane.ts'
+import { FamilyPart, type PartReport } from './family-part.ts'
 import { type Datapath, type DatapathOptions, openDatapath, type ProgramName } from './objects.ts'
 import { removeMapPins } from './pins.ts'
 import { mapNames, readKernel } from './read-kernel.ts'
-import { syncServices } from './sync-services.ts'
 import { carryOut, type Target, type Targets } from './writer.ts'
 
 export interface BpfDataplaneOptions extends DatapathOptions {
   /** Milliseconds of a clock that never goes back. */
   readonly clock?: () => number
   /** What the plans are written to; for tests that want a write to fail. */
-  readonly wrapTargets?: (targets: Targets) => Targets
+  readonly wrapTargets?: (targets: Targets, family: Family) => Targets
 }
 
 interface Running {
   readonly datapath: Datapath
-  readonly believed: Believed
-  readonly targets: Targets
+  readonly parts: readonly FamilyPart[]
 }
 
 export class BpfDataplane implements Dataplane {
   readonly name = 'bpf'
   readonly #options: BpfDataplaneOptions
   readonly #clock: () => number
-  readonly #layout: FamilyLayout = ipv4Layout
   #running: Running | undefined
-  /** Services whose last writes failed, wholly or in part. */
-  #retry = new Set<ServiceKey>()
-  /** The last sync went through: the next one may be about what changed alone. */
-  #isComplete = false
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: BpfDataplaneOptions) {
@@ -52,24 +45,18 @@ export class BpfDataplane implements Dataplane {
     if (this.#running !== undefined) throw new Error('the dataplane has been started before')
     const datapath = openDatapath(this.#options)
     try {
-      const believed = new Believed(
-        this.#layout,
-        capacitiesOf(datapath, this.#layout),
-        readKernel(this.#layout, datapath.map),
-      )
-      believed.adopt(this.#clock())
-      const targets = targetsOf(datapath, this.#layout)
-      carryOut(planHeldBits(believed.mirror), believed.mirror, targets)
-      this.#running = { datapath, believed, targets: this.#options.wrapTargets?.(targets) ?? targets }
-      const { services, backends } = believed.counts()
-      return { adopted: datapath.adopted, services, backends }
+      const parts = this.#adopt(datapath)
+      this.#running = { datapath, parts }
+      const counts = parts.map(({ believed }) => believed.counts())
+      const sum = (name: 'services' | 'backends') => counts.reduce((total, count) => total + count[name], 0)
+      return { adopted: datapath.adopted, services: sum('services'), backends: sum('backends') }
     } catch (error) {
       datapath.close()
       throw error
     }
   }
 
-  /** A program of the object, to attach or to run. Only after `start`. */
+  /** A program, to attach or to run. Only after `start`. */
   program(name: ProgramName): BpfProgram {
     return this.#started().datapath.program(name)
   }
@@ -80,22 +67,12 @@ export class BpfDataplane implements Dataplane {
   }
 
   async sync(desired: DesiredState, changed: ReadonlySet<ServiceKey> | undefined): Promise<SyncReport> {
-    return this.#alone(() => this.#sync(desired, changed))
+    return this.#inEachFamily((part) => part.sync(desired, changed))
   }
 
-  /** Makes the kernel hold these addresses of the node, of which those of the other family are passed over. */
+  /** Makes the kernel hold these addresses of the node. */
   async setNodeAddresses(addresses: readonly NodeAddress[]): Promise<SyncReport> {
-    return this.#alone(async () => {
-      const { believed, targets } = this.#started()
-      const start = this.#clock()
-      const { written, deleted, failed } = carryOut(
-        planNodeAddresses(believed, addresses),
-        believed.mirror,
-        targets,
-      )
-      const durationMs = this.#clock() - start
-      return { written, deleted, unchanged: 0, failed: [...failed.values()], durationMs }
-    })
+    return this.#inEachFamily(async (part) => part.setNodeAddresses(addresses))
   }
 
   /** `remove` takes the maps' pins away; what is attached must be detached first, or it keeps them. */
@@ -107,32 +84,56 @@ export class BpfDataplane implements Dataplane {
     })
   }
 
-  async #sync(desired: DesiredState, changed: ReadonlySet<ServiceKey> | undefined): Promise<SyncReport> {
-    const { believed, targets, datapath } = this.#started()
-    const start = this.#clock()
-    const keys = new Set<ServiceKey>(this.#retry)
-    const all = changed === undefined || !this.#isComplete
-    // Until this sync is through: should it throw, the next one looks at everything.
-    this.#isComplete = false
-    for (const key of all ? desired.services.keys() : changed) keys.add(key)
-    if (all) for (const key of believed.keys()) keys.add(key)
-    const context = {
-      believed,
-      targets,
-      clock: this.#clock,
-      onNewServices: (ids: readonly number[]) => clearCounters(datapath.map('service_stats'), ids),
-    }
-    const steps = syncServices(context, wishesOf(desired, keys))
-    let step = steps.next()
-    while (!step.done) {
-      await setImmediate()
-      step = steps.next()
-    }
-    const { written, deleted, unchanged, failures } = step.value
-    this.#isComplete = true
-    this.#retry = new Set(failures.flatMap(({ key }) => (key === undefined ? [] : [key])))
-    const failed = failures.map(({ message }) => message)
-    return { written, deleted, unchanged, failed, durationMs: this.#clock() - start }
+  /** A part for each family, over what an earlier process left. */
+  #adopt(datapath: Datapath): FamilyPart[] {
+    const clock = this.#clock
+    const services = serviceCapacity(datapath)
+    const serviceIds = new IdPool('services', services, GRACE_MS)
+    const beliefs = readKernel(familyLayouts, datapath.map).map((mirror) => {
+      const { layout } = mirror
+      const capacities = {
+        services,
+        backends: datapath.map(`backends${layout.number}`).maxEntries,
+        slots: datapath.map(`backend_slots${layout.number}`).maxEntries,
+      }
+      return new Believed(layout, capacities, mirror, serviceIds)
+    })
+    adoptFamilies(beliefs, clock())
+    return beliefs.map((believed) => {
+      const { layout } = believed.mirror
+      const targets = targetsOf(datapath, layout)
+      carryOut(planHeldBits(believed.mirror), believed.mirror, targets)
+      return new FamilyPart({
+        believed,
+        targets: this.#options.wrapTargets?.(targets, layout.family) ?? targets,
+        clock,
+        onNewServices: (ids) => clearCounters(datapath.map('service_stats'), ids),
+      })
+    })
+  }
+
+  /** One family after the other; what throws in one hinders no other. Throws only where all of them do. */
+  #inEachFamily(act: (part: FamilyPart) => Promise<PartReport>): Promise<SyncReport> {
+    return this.#alone(async () => {
+      const { parts } = this.#started()
+      const start = this.#clock()
+      const total = { written: 0, deleted: 0, unchanged: 0, failed: [] as string[] }
+      const errors: unknown[] = []
+      for (const part of parts) {
+        try {
+          const { written, deleted, unchanged, failed } = await act(part)
+          total.written += written
+          total.deleted += deleted
+          total.unchanged += unchanged
+          total.failed.push(...failed)
+        } catch (error) {
+          errors.push(error)
+          total.failed.push(`${part.family}: ${error instanceof Error ? error.message : String(error)}`)
+        }
+      }
+      if (errors.length === parts.length) throw errors[0]
+      return { ...total, durationMs: this.#clock() - start }
+    })
   }
 
   #started(): Running {
@@ -148,18 +149,11 @@ export class BpfDataplane implements Dataplane {
   }
 }
 
-function* wishesOf(desired: DesiredState, keys: ReadonlySet<ServiceKey>): IterableIterator<ServiceWish> {
-  for (const key of keys) yield { key, ports: desired.services.get(key) ?? [] }
-}
-
-function capacitiesOf(datapath: Datapath, layout: FamilyLayout) {
+/** How many service ids there can be, those of both families together. */
+function serviceCapacity(datapath: Datapath): number {
   const entries = (name: string) => datapath.map(name).maxEntries
   const lists = Math.floor(Math.min(entries('lists'), entries('cursors')) / listKind.COUNT)
-  return {
-    services: Math.min(entries('services'), lists, entries('service_stats')),
-    backends: entries(`backends${layout.number}`),
-    slots: entries(`backend_slots${layout.number}`),
-  }
+  return Math.min(entries('services'), lists, entries('service_stats'))
 }
 
 /** The maps, and the address filter as two more: a write sets bits in the memory that the programs read. */

@@ -1,8 +1,9 @@
 /** What the kernel holds, decoded: from the pinned maps alone, read-only, whether a daemon runs or not. */
 import { type BpfMap, type Kernel, kernel } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
-import { ipv4Layout } from '../../layout/family.ts'
+import { type FamilyLayout, familyLayouts } from '../../layout/family.ts'
 import { datapathState, serviceStats } from '../../layout/generated.ts'
+import type { ServiceIdentity } from '../../layout/identity.ts'
 import {
   type Counters,
   decodeBackends,
@@ -38,7 +39,7 @@ export class NothingPinnedError extends Error {
 
 /** Reads the kernel anew in every call. Throws BpfError when the kernel refuses. */
 export interface Inspector extends Disposable {
-  /** By namespace, name, port name and protocol. */
+  /** By namespace, name, port name, protocol and family. */
   services(): readonly InspectedService[]
   /** By service, then address and port; ids that were never used are left out. */
   backends(): readonly InspectedBackend[]
@@ -69,26 +70,32 @@ class PinnedInspector implements Inspector {
 
   services(): readonly InspectedService[] {
     return decodeServices(
-      readKernel(ipv4Layout, (name) => this.#map(name)),
+      readKernel(familyLayouts, (name) => this.#map(name)),
       (id) => this.#counters(id),
     )
   }
 
   backends(): readonly InspectedBackend[] {
-    return decodeBackends(readKernel(ipv4Layout, (name) => this.#map(name)))
+    return decodeBackends(readKernel(familyLayouts, (name) => this.#map(name)))
   }
 
   *flows(): IterableIterator<InspectedFlow> {
-    const names = readNames(ipv4Layout, (name) => this.#map(name))
-    const state = this.#map('state4').lookup(new Uint8Array(4))
+    const names = readNames((name) => this.#map(name))
+    for (const layout of familyLayouts) yield* this.#flowsOf(layout, names)
+  }
+
+  *#flowsOf(
+    { flow: codec, number: suffix }: FamilyLayout,
+    names: ReadonlyMap<number, ServiceIdentity>,
+  ): IterableIterator<InspectedFlow> {
+    const state = this.#map(`state${suffix}`).lookup(new Uint8Array(4))
     const now = state === undefined ? 0 : datapathState.decode(viewOf(state), 0).now
-    const { flow: codec } = ipv4Layout
-    for (const table of ['flows4', 'embryonic4'] as const) {
-      for (const { values, count } of this.#map(table).chunks()) {
+    for (const table of ['flows', 'embryonic'] as const) {
+      for (const { values, count } of this.#map(`${table}${suffix}`).chunks()) {
         const view = viewOf(values)
         for (let i = 0; i < count; i++) {
           const entry = codec.decode(view, i * codec.size)
-          const flow = decodeFlow(entry, names.get(entry.service), table === 'flows4', now)
+          const flow = decodeFlow(entry, names.get(entry.service), table === 'flows', now)
           if (flow !== undefined) yield flow
         }
       }

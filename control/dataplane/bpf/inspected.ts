@@ -2,7 +2,7 @@
 import { LIST_KINDS, listId } from '../../layout/believed.ts'
 import { keyBytes, viewOf } from '../../layout/bytes.ts'
 import { FRONTEND_KINDS, SCHEDULERS } from '../../layout/entries.ts'
-import { ipv4Layout, protocolOf } from '../../layout/family.ts'
+import { protocolOf } from '../../layout/family.ts'
 import {
   type Backend4,
   backendFlag,
@@ -77,6 +77,7 @@ export interface InspectedService {
 }
 
 export interface InspectedBackend {
+  /** Of its family. */
   readonly id: number
   /** Undefined when the service is no longer there. */
   readonly service: InspectedName | undefined
@@ -118,20 +119,29 @@ export interface InspectedFlow {
 /** What a service id counted, summed over the CPUs. */
 export type Counters = Pick<InspectedService, 'connections' | 'refused' | 'packets' | 'bytes'>
 
-/** By namespace, name, port name and protocol. */
-export function decodeServices(mirror: Mirror, countersOf: (id: number) => Counters): InspectedService[] {
-  const frontends = frontendsByService(mirror)
-  return [...mirror.names]
-    .map(([id, identity]) => decodeService(mirror, id, identity, frontends.get(id) ?? [], countersOf(id)))
+/** By namespace, name, port name, protocol and family. */
+export function decodeServices(
+  mirrors: readonly Mirror[],
+  countersOf: (id: number) => Counters,
+): InspectedService[] {
+  return mirrors
+    .flatMap((mirror) => {
+      const frontends = frontendsByService(mirror)
+      return [...mirror.names]
+        .filter(([, { family }]) => family === mirror.layout.family)
+        .map(([id, identity]) => decodeService(mirror, id, identity, frontends.get(id) ?? [], countersOf(id)))
+    })
     .sort((a, b) => compareTexts(nameText(a.service), nameText(b.service)))
 }
 
 /** By service, then address and port; ids that were never used are left out. */
-export function decodeBackends(mirror: Mirror): InspectedBackend[] {
+export function decodeBackends(mirrors: readonly Mirror[]): InspectedBackend[] {
   const backends: InspectedBackend[] = []
-  for (let id = 1; id < mirror.backends.length; id++) {
-    const entry = mirror.backend(id)
-    if (entry.state !== backendState.FREE) backends.push(decodeBackend(mirror, id, entry))
+  for (const mirror of mirrors) {
+    for (let id = 1; id < mirror.backends.length; id++) {
+      const entry = mirror.backend(id)
+      if (entry.state !== backendState.FREE) backends.push(decodeBackend(mirror, id, entry))
+    }
   }
   return backends.sort(compareBackends)
 }
@@ -279,7 +289,8 @@ function endpoint(address: Uint8Array, port: number): InspectedEndpoint {
 }
 
 function inspectedName(identity: ServiceIdentity): InspectedName {
-  return { ...identity, protocol: identity.protocol ?? 'TCP', family: ipv4Layout.family }
+  const { protocol = 'TCP', family = 'ipv4' } = identity
+  return { ...identity, protocol, family }
 }
 
 /** The name of a number in a table by name. */
@@ -288,7 +299,9 @@ function nameOf<T extends string>(table: Readonly<Record<T, number>>, value: num
 }
 
 function nameText(name: InspectedName | undefined): string {
-  return name === undefined ? '' : `${name.namespace}/${name.name}/${name.portName}/${name.protocol}`
+  return name === undefined
+    ? ''
+    : `${name.namespace}/${name.name}/${name.portName}/${name.protocol}/${name.family}`
 }
 
 function compareFrontends(a: InspectedFrontend, b: InspectedFrontend): number {

@@ -1,55 +1,59 @@
 /** Reads the maps of services into a mirror. */
 import type { BpfMap } from 'libbpf-ts'
-import type { TargetName } from '../../layout/batches.ts'
-import type { FamilyLayout } from '../../layout/family.ts'
+import { isShared, type TargetName } from '../../layout/batches.ts'
+import { type FamilyLayout, ipv4Layout } from '../../layout/family.ts'
+import { listKind } from '../../layout/generated.ts'
 import type { ServiceIdentity } from '../../layout/identity.ts'
-import { Mirror } from '../../layout/mirror.ts'
+import { Mirror, SharedMirror } from '../../layout/mirror.ts'
 
 /** The targets that are maps, with the names that the kernel has them under. */
 export function mapNames(layout: FamilyLayout): ReadonlyMap<TargetName, string> {
-  const suffix = layout.number
-  return new Map<TargetName, string>([
-    ['service_names', 'service_names'],
-    ['services', 'services'],
-    ['lists', 'lists'],
-    ['source_ranges', `source_ranges${suffix}`],
-    ['backends', `backends${suffix}`],
-    ['backend_slots', `backend_slots${suffix}`],
-    ['frontends', `frontends${suffix}`],
-    ['nodeports', `nodeports${suffix}`],
-    ['cluster_ips', `cluster_ips${suffix}`],
-    ['node_addresses', `node_addresses${suffix}`],
-  ])
+  return new Map(MAPS.map((target) => [target, mapName(layout, target)]))
 }
 
+function mapName(layout: FamilyLayout, target: TargetName): string {
+  return isShared(target) ? target : `${target}${layout.number}`
+}
+
+const HASHES = ['source_ranges', 'frontends', 'nodeports', 'cluster_ips', 'node_addresses'] as const
+const MAPS: readonly TargetName[] = [
+  'service_names',
+  'services',
+  'lists',
+  'backends',
+  'backend_slots',
+  ...HASHES,
+]
+
 /**
- * What the maps hold now. Arrays are used from the start and never zeroed: reading ends with the first run of some
+ * What the maps hold now: a mirror a family, in their order. Arrays are used from the start and never zeroed: reading ends with the first run of some
  * thousand elements that nobody wrote, but not before everything that is referred to.
  *
  * @param open the map of a name; may throw
  */
-export function readKernel(layout: FamilyLayout, open: (name: string) => BpfMap): Mirror {
-  const mirror = new Mirror(layout)
-  const maps = mapNames(layout)
-  const map = (target: TargetName) => open(maps.get(target) ?? target)
-  for (const target of ['service_names', 'source_ranges', 'frontends', 'nodeports'] as const) {
-    readAll(mirror, target, map(target))
+export function readKernel(layouts: readonly FamilyLayout[], open: (name: string) => BpfMap): Mirror[] {
+  const shared = new SharedMirror()
+  const mirrors = layouts.map((layout) => new Mirror(layout, shared))
+  const [first] = mirrors
+  if (first === undefined) return []
+  readAll(first, 'service_names', open('service_names'))
+  for (const mirror of mirrors) {
+    for (const target of HASHES) readAll(mirror, target, open(mapName(mirror.layout, target)))
   }
-  for (const target of ['cluster_ips', 'node_addresses'] as const) readAll(mirror, target, map(target))
-  const highestService = Math.max(mirror.highestService(), 0)
-  readArray(mirror, 'services', map('services'), highestService + 1)
-  readArray(mirror, 'lists', map('lists'), 2 * (highestService + 1))
-  readArray(mirror, 'backend_slots', map('backend_slots'), mirror.slotsInUse())
-  readArray(mirror, 'backends', map('backends'), mirror.highestBackend() + 1)
-  return mirror
+  const highestService = Math.max(...mirrors.map((mirror) => mirror.highestService()))
+  readArray(first, 'services', open('services'), highestService + 1)
+  readArray(first, 'lists', open('lists'), listKind.COUNT * (highestService + 1))
+  for (const mirror of mirrors) {
+    const map = (target: TargetName) => open(mapName(mirror.layout, target))
+    readArray(mirror, 'backend_slots', map('backend_slots'), mirror.slotsInUse())
+    readArray(mirror, 'backends', map('backends'), mirror.highestBackend() + 1)
+  }
+  return mirrors
 }
 
-/** What the service ids stand for now; see `readKernel`. */
-export function readNames(
-  layout: FamilyLayout,
-  open: (name: string) => BpfMap,
-): ReadonlyMap<number, ServiceIdentity> {
-  const mirror = new Mirror(layout)
+/** What the service ids of both families stand for now; see `readKernel`. */
+export function readNames(open: (name: string) => BpfMap): ReadonlyMap<number, ServiceIdentity> {
+  const mirror = new Mirror(ipv4Layout)
   readAll(mirror, 'service_names', open('service_names'))
   return mirror.names
 }

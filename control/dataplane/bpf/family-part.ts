@@ -1,0 +1,81 @@
+/** The part of the eBPF dataplane that one IP family is: what its maps hold, and the writes that make it so. */
+import { setImmediate } from 'node:timers/promises'
+import type { ServiceWish } from '../../layout/additions.ts'
+import type { Believed } from '../../layout/believed.ts'
+import { type NodeAddress, planNodeAddresses } from '../../layout/node-addresses.ts'
+import type { DesiredState, Family, ServiceKey } from '../../model/types.ts'
+import { syncServices } from './sync-services.ts'
+import { carryOut, type Targets } from './writer.ts'
+
+/** What a part did, in entries of maps. */
+export interface PartReport {
+  readonly written: number
+  readonly deleted: number
+  readonly unchanged: number
+  readonly failed: readonly string[]
+}
+
+export interface FamilyPartOptions {
+  readonly believed: Believed
+  readonly targets: Targets
+  /** Milliseconds of a clock that never goes back. */
+  readonly clock: () => number
+  /** Service ids that are about to be used for another service. */
+  readonly onNewServices: (ids: readonly number[]) => void
+}
+
+export class FamilyPart {
+  readonly believed: Believed
+  readonly #options: FamilyPartOptions
+  /** Services whose last writes failed, wholly or in part. */
+  #retry = new Set<ServiceKey>()
+  /** The last sync went through: the next one may be about what changed alone. */
+  #isComplete = false
+
+  constructor(options: FamilyPartOptions) {
+    this.#options = options
+    this.believed = options.believed
+  }
+
+  get family(): Family {
+    return this.believed.mirror.layout.family
+  }
+
+  /** As `Dataplane.sync`, for the ports of this family. */
+  async sync(desired: DesiredState, changed: ReadonlySet<ServiceKey> | undefined): Promise<PartReport> {
+    const { believed } = this
+    const keys = new Set<ServiceKey>(this.#retry)
+    const all = changed === undefined || !this.#isComplete
+    // Until this sync is through: should it throw, the next one looks at everything.
+    this.#isComplete = false
+    for (const key of all ? desired.services.keys() : changed) keys.add(key)
+    if (all) for (const key of believed.keys()) keys.add(key)
+    const steps = syncServices(this.#options, this.#wishesOf(desired, keys))
+    let step = steps.next()
+    while (!step.done) {
+      await setImmediate()
+      step = steps.next()
+    }
+    const { written, deleted, unchanged, failures } = step.value
+    this.#isComplete = true
+    this.#retry = new Set(failures.flatMap(({ key }) => (key === undefined ? [] : [key])))
+    return { written, deleted, unchanged, failed: failures.map(({ message }) => message) }
+  }
+
+  setNodeAddresses(addresses: readonly NodeAddress[]): PartReport {
+    const { believed, targets } = this.#options
+    const plan = planNodeAddresses(believed, addresses)
+    const { written, deleted, failed } = carryOut(plan, believed.mirror, targets)
+    return { written, deleted, unchanged: 0, failed: [...failed.values()] }
+  }
+
+  /** A service that neither has a port of this family nor had one costs no more than a look. */
+  *#wishesOf(desired: DesiredState, keys: ReadonlySet<ServiceKey>): IterableIterator<ServiceWish> {
+    for (const key of keys) {
+      const ports = desired.services.get(key) ?? []
+      if (ports.some(({ family }) => family === this.family) || this.believed.records(key).length > 0) {
+        yield { key, ports }
+      }
+    }
+  }
+}
