@@ -107,6 +107,7 @@ export interface Libc {
   recv(fd: number, buffer: Uint8Array, length: number, flags: number): number
   getsockopt(fd: number, level: number, name: number, value: Uint8Array, length: Uint8Array): number
   setsockopt(fd: number, level: number, name: number, value: Uint8Array, length: number): number
+  setns(fd: number, type: number): number
   /** Arguments as a `va_list`, which on each supported machine is passed as a pointer. */
   vsnprintf(buffer: Uint8Array, size: number, format: Pointer, list: Pointer): number
   /** Only for bpf(2): the number, the command, the attributes, their size. */
@@ -179,6 +180,7 @@ const LIBC_SIGNATURES: Record<keyof Libc, Signature> = {
   recv: ['int64', 'int', 'void *', 'size_t', 'int'],
   getsockopt: ['int', 'int', 'int', 'int', 'void *', 'void *'],
   setsockopt: ['int', 'int', 'int', 'int', 'void *', 'uint32'],
+  setns: ['int', 'int', 'int'],
   vsnprintf: ['int', 'void *', 'size_t', 'void *', 'void *'],
   syscall: ['int64', 'int64', 'int', 'void *', 'uint32'],
 }

@@ -45,6 +45,7 @@ export {
   type NetlinkMessage,
   parseAttributes,
 } from './netlink-message.ts'
+export { inNetworkNamespace } from './netns.ts'
 export { BpfObject, type ConstantValue, type LoadOptions } from './object.ts'
 export type { Pins } from './pins.ts'
 export {

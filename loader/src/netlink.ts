@@ -12,6 +12,7 @@ import {
   parseError,
   parseMessages,
 } from './netlink-message.ts'
+import { inNetworkNamespace } from './netns.ts'
 
 /** The protocols this socket is used for, and their numbers. */
 const FAMILIES = { route: 0, sock_diag: 4, netfilter: 12 } as const
@@ -61,18 +62,23 @@ interface Pending {
 
 /**
  * Opens a socket. With `groups` (numbers such as `RTNLGRP_LINK`) it is a subscription, to be read with `messages()`;
- * without, it is for `request()`. It belongs to the network namespace of the process at this moment.
- * Throws NetlinkError.
+ * without, it is for `request()`. It belongs to the network namespace of the process at this moment, or to the one of
+ * the file `namespace`. Throws NetlinkError, and for a namespace as `inNetworkNamespace` does.
  */
 export function openNetlink(options: {
   readonly family: NetlinkFamily
   readonly groups?: readonly number[]
   /** Bytes that the kernel keeps for a subscriber that is slow; 4 MiB when left out. */
   readonly receiveBuffer?: number
+  readonly namespace?: string
 }): NetlinkSocket {
-  const { family, groups = [], receiveBuffer = SUBSCRIPTION_BUFFER } = options
-  const fd = libc().socket(AF_NETLINK, SOCKET_TYPE, FAMILIES[family])
-  if (fd < 0) throw new NetlinkError(`socket (${family})`, errno())
+  const { family, groups = [], receiveBuffer = SUBSCRIPTION_BUFFER, namespace } = options
+  const open = () => {
+    const opened = libc().socket(AF_NETLINK, SOCKET_TYPE, FAMILIES[family])
+    if (opened < 0) throw new NetlinkError(`socket (${family})`, errno())
+    return opened
+  }
+  const fd = namespace === undefined ? open() : inNetworkNamespace(namespace, open)
   const descriptor = new Descriptor(fd, `netlink socket (${family})`)
   try {
     const address = new Uint8Array(12)

@@ -6,6 +6,7 @@ import { BpfError, errnoName } from './errors.ts'
 import { addressOf, errno, libbpf, libc } from './ffi.ts'
 import { createMap } from './kernel-map.ts'
 import { queryTcx } from './link.ts'
+import { inNetworkNamespace } from './netns.ts'
 import {
   CGROUP_HOOKS,
   HELPERS,
@@ -99,10 +100,16 @@ export function probeTcx(): ProbeAnswer {
 }
 
 /**
- * The cookie of the network namespace of this process (SO_NETNS_COOKIE, kernel 5.14), by which programs know it;
- * never 0. Undefined where the kernel has none.
+ * The cookie of a network namespace (SO_NETNS_COOKIE, kernel 5.14), by which programs know it; never 0. Undefined where
+ * the kernel has none.
+ *
+ * @param path The file of a namespace; left out: the one this thread is in. Throws as `inNetworkNamespace` does.
  */
-export function netnsCookie(): bigint | undefined {
+export function netnsCookie(path?: string): bigint | undefined {
+  return path === undefined ? ownNetnsCookie() : inNetworkNamespace(path, ownNetnsCookie)
+}
+
+function ownNetnsCookie(): bigint | undefined {
   const fd = libc().socket(AF_INET, SOCK_DGRAM_CLOEXEC, 0)
   if (fd < 0) throw new BpfError('open', 'a UDP socket', errno())
   try {
