@@ -38,21 +38,19 @@ static __always_inline bool is_node_port(__be16 port)
 static __always_inline bool is_redirect_of_flow(struct __sk_buff *skb)
 {
 	struct {
-		struct icmp_header icmp;
-		ip_header_t quoted;
+		ip_header_t ip;
 		__be16 source_port, destination_port;
-	} message;
+	} quoted;
 	struct flow_key key = { .direction = FLOW_DIRECTION_EGRESS };
+	__u32 at = quoted_by_redirect(skb, ETH_HLEN + sizeof(ip_header_t));
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(ip_header_t), &message, sizeof(message)))
+	if (!at || bpf_skb_load_bytes(skb, at, &quoted, sizeof(quoted)) || has_options(&quoted.ip))
 		return false;
-	if (message.icmp.type != ICMP_REDIRECT || header_length(&message.quoted) != sizeof(message.quoted))
-		return false;
-	key.protocol = protocol_of(&message.quoted);
-	key.tuple.source = destination_of(&message.quoted);
-	key.tuple.destination = source_of(&message.quoted);
-	key.tuple.source_port = message.destination_port;
-	key.tuple.destination_port = message.source_port;
+	key.protocol = protocol_of(&quoted.ip);
+	key.tuple.source = destination_of(&quoted.ip);
+	key.tuple.destination = source_of(&quoted.ip);
+	key.tuple.source_port = quoted.destination_port;
+	key.tuple.destination_port = quoted.source_port;
 	return find_flow(&flows, &key) || find_flow(&embryonic, &key);
 }
 

@@ -66,21 +66,23 @@ static __always_inline bool serves(const struct flow *flow)
 	return flow->flags & FLOW_FLAG_DIRECT || backend_serves(flow->backend, flow->generation);
 }
 
-/* May a SYN, or a datagram, that meets its own confirmed flow go the same way? */
-static __always_inline bool may_go_on(const struct flow *flow, const struct packet *packet)
+/* Does neither side of this flow close? */
+__noinline int is_open(struct flow *flow)
 {
 	struct flow_key key;
 	struct flow *twin;
 
-	if (!serves(flow))
-		return false;
-	if (packet->protocol != IPPROTO_TCP)
-		return true;
-	if (flow->state == FLOW_STATE_CLOSING)
-		return false;
+	if (!flow || flow->state == FLOW_STATE_CLOSING)
+		return 0;
 	key = twin_key(flow);
 	twin = find_flow(&flows, &key);
 	return twin && twin->state != FLOW_STATE_CLOSING;
+}
+
+/* May a SYN, or a datagram, that meets its own confirmed flow go the same way? */
+static __always_inline bool may_go_on(struct flow *flow, const struct packet *packet)
+{
+	return serves(flow) && (packet->protocol != IPPROTO_TCP || is_open(flow));
 }
 
 /* Does a backend on another node, or one whose answers take another way, see the node's address? */

@@ -106,11 +106,15 @@ static __always_inline bool is_stale(const struct flow *unconfirmed)
  * client's earlier attempt at the same frontend does not count, unless that met
  * a direct connection: it would again.
  */
-static __always_inline bool is_reply_taken(const struct flow_key *reply, const struct tuple *request)
+__noinline int is_reply_taken(struct flow_key *reply, struct tuple *request)
 {
-	struct flow *flow = find_flow(&flows, reply);
-	struct tuple mine = reversed(request);
+	struct tuple mine;
+	struct flow *flow;
 
+	if (!reply || !request)
+		return 1;
+	mine = reversed(request);
+	flow = find_flow(&flows, reply);
 	if (flow)
 		return !same_tuple(&flow->to, &mine);
 	flow = find_flow(&embryonic, reply);
@@ -118,18 +122,23 @@ static __always_inline bool is_reply_taken(const struct flow_key *reply, const s
 }
 
 /* Ends both sides of a flow, confirmed or not. A collided one's reply side stays, as a note that the key is taken. */
-static __always_inline void forget_flow(const struct flow *flow, const struct flow_key *key)
+__noinline int forget_flow(struct flow *flow, struct flow_key *key)
 {
-	struct flow_key twin = twin_key(flow);
-	bool collided = flow->state == FLOW_STATE_COLLIDED;
+	struct flow_key twin;
+	bool collided;
 
+	if (!flow || !key)
+		return 0;
+	twin = twin_key(flow);
+	collided = flow->state == FLOW_STATE_COLLIDED;
 	if (!is_flow(flow, key))
-		return;
+		return 0;
 	bpf_map_delete_elem(&flows, key);
 	bpf_map_delete_elem(&flows, &twin);
 	bpf_map_delete_elem(&embryonic, key);
 	if (!collided)
 		bpf_map_delete_elem(&embryonic, &twin);
+	return 1;
 }
 
 /* Has TCP said its last word on this flow, but for what is still on its way? */
@@ -149,7 +158,7 @@ static __always_inline bool is_silent(const struct flow *flow, __u32 seconds)
  * Frees a reply key whose flow is closed and silent, ahead of the sweep. Only
  * where the alternative is worse: the backend may remember the connection still.
  */
-static __always_inline bool take_over(const struct flow_key *reply)
+static __always_inline bool take_over(struct flow_key *reply)
 {
 	struct flow *flow = find_flow(&flows, reply), *twin;
 	struct flow_key key;

@@ -14,6 +14,7 @@
 #include <bpf/bpf_endian.h>
 #include "checksum.h"
 #include "maps.h"
+#include "placement.h"
 
 #ifndef AF_INET
 #define AF_INET 2
@@ -38,13 +39,6 @@ struct icmp_header {
 	__u8 code;
 	__sum16 checksum;
 	__be32 rest;
-};
-
-/* Which part of a datagram a packet is. */
-struct fragment_position {
-	__u32 id;
-	bool is_fragment;
-	bool is_later; /* not the first: no transport header */
 };
 
 static __always_inline __be32 word_of(addr_t address)
@@ -75,9 +69,15 @@ static __always_inline __u8 protocol_of(const ip_header_t *ip)
 	return ip->protocol;
 }
 
+/* A header that the programs may act on. */
 static __always_inline bool is_sound(const ip_header_t *ip)
 {
 	return ip->version == 4 && ip->ihl >= 5;
+}
+
+static __always_inline bool has_options(const ip_header_t *ip)
+{
+	return ip->ihl != 5;
 }
 
 /* Bytes from the start of the header to the transport header. */
@@ -86,22 +86,25 @@ static __always_inline __u32 header_length(const ip_header_t *ip)
 	return ip->ihl * 4;
 }
 
-/* Bytes behind the header. */
-static __always_inline __u32 payload_length(const ip_header_t *ip)
+/* Bytes behind `header` bytes of headers. */
+static __always_inline __u32 payload_length(const ip_header_t *ip, __u32 header)
 {
-	return bpf_ntohs(ip->tot_len) - header_length(ip);
+	return bpf_ntohs(ip->tot_len) - header;
 }
 
-static __always_inline struct fragment_position fragment_of(const ip_header_t *ip)
+/* Where the transport header of a sound header's packet is. False: it is none of TCP and UDP. */
+static __always_inline bool find_transport(struct __sk_buff *skb, const ip_header_t *ip, struct placement *at)
 {
 	__u16 bits = bpf_ntohs(ip->frag_off);
-	struct fragment_position position = {
-		.id = ip->id,
-		.is_fragment = bits & (IP_MORE_FRAGMENTS | IP_FRAGMENT_OFFSET),
-		.is_later = bits & IP_FRAGMENT_OFFSET,
-	};
 
-	return position;
+	(void)skb;
+	at->transport = ETH_HLEN + header_length(ip);
+	at->protocol = ip->protocol;
+	at->datagram = ip->id;
+	at->datagram_protocol = ip->protocol;
+	at->is_fragment = bits & (IP_MORE_FRAGMENTS | IP_FRAGMENT_OFFSET);
+	at->is_later = bits & IP_FRAGMENT_OFFSET;
+	return has_ports(ip->protocol);
 }
 
 /* What the transport checksum's pseudo-header changes by. */
@@ -111,8 +114,17 @@ static __always_inline __u32 addresses_change(const struct tuple *from, const st
 			  sum_change(word_of(from->destination), word_of(to->destination)));
 }
 
-/* Flags for bpf_l4_csum_replace() beside BPF_F_PSEUDO_HDR. */
-#define PSEUDO_HEADER_FLAGS 0
+/*
+ * Flags of bpf_l4_csum_replace() for a change of the addresses. The header's own
+ * checksum hides it from the sum over the packet (CHECKSUM_COMPLETE), but
+ * not what it changes in the transport header.
+ */
+static __always_inline __u64 pseudo_header_flags(struct __sk_buff *skb, __u32 change)
+{
+	(void)skb;
+	(void)change;
+	return BPF_F_PSEUDO_HDR;
+}
 
 /* Writes both addresses; `change` is addresses_change() of the same tuples. */
 static __always_inline void write_addresses(ip_header_t *ip, const struct tuple *to, __u32 change)
@@ -147,15 +159,26 @@ static __always_inline ip_header_t answer_header(const struct tuple *asked, __u8
 }
 
 /* The header as an ICMP error quotes it: without options. */
-static __always_inline ip_header_t quoted_header(const ip_header_t *ip)
+static __always_inline ip_header_t quoted_header(const ip_header_t *ip, __u8 protocol)
 {
 	ip_header_t quoted = *ip;
 
-	if (quoted.ihl != 5) {
+	(void)protocol;
+	if (has_options(ip)) {
 		quoted.ihl = 5;
 		seal_header(&quoted);
 	}
 	return quoted;
+}
+
+/* Where a redirect at `icmp` quotes the packet it is about (RFC 792); 0: it is none. */
+static __always_inline __u32 quoted_by_redirect(struct __sk_buff *skb, __u32 icmp)
+{
+	__u8 type;
+
+	if (bpf_skb_load_bytes(skb, icmp, &type, sizeof(type)) || type != ICMP_REDIRECT)
+		return 0;
+	return icmp + sizeof(struct icmp_header);
 }
 
 /* The sum over the pseudo-header of `ip`, folded to 32 bits. */
@@ -175,7 +198,7 @@ static __always_inline __u32 pseudo_header_sum(const ip_header_t *ip, __u16 payl
 	return bpf_csum_diff(NULL, 0, (__be32 *)&pseudo, sizeof(pseudo), 0);
 }
 
-/* An ICMP checksum starts from nothing; ICMPv6's would from the pseudo-header. */
+/* An ICMP checksum starts from nothing; ICMPv6's from the pseudo-header. */
 static __always_inline __u32 icmp_sum_start(const ip_header_t *ip, __u16 payload)
 {
 	(void)ip;

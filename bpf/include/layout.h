@@ -37,7 +37,7 @@ typedef struct {
 } __attribute__((aligned(4))) addr_t;
 
 enum layout {
-	LAYOUT_VERSION = 1, /* raised whenever a struct changes; in the path of the pins */
+	LAYOUT_VERSION = 2, /* raised whenever a struct changes; in the path of the pins */
 	LAYOUT_FILTER_BITS = 22,
 };
 
@@ -321,7 +321,7 @@ struct fragment_key {
 	addr_t source;
 	addr_t destination;
 	__u32 id; /* as in the header */
-	__u8 protocol;
+	__u8 protocol; /* IPPROTO_*; in IPv6 the id is enough: 0 */
 	__u8 zero[3];
 };
 
@@ -329,6 +329,8 @@ struct fragment {
 	struct fragment_key key;
 	__be16 source_port;
 	__be16 destination_port;
+	__u8 protocol; /* IPPROTO_* */
+	__u8 zero[3];
 };
 
 /* ---- sockets ---- */

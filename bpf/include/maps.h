@@ -77,7 +77,7 @@ MAP(service_stats, BPF_MAP_TYPE_PERCPU_ARRAY, 1 << 16, PREALLOC, __u32, struct s
 MAP(drop_stats, BPF_MAP_TYPE_PERCPU_ARRAY, DROP_REASON_COUNT, PREALLOC, __u32, __u64);
 
 struct filter filter SEC(".data.filter") = {};
-struct datapath_state state SEC(".data.state") = {};
+struct datapath_state state SEC(".data.state" FAMILY_TEXT) = {};
 
 /* ---- set before the programs are loaded ---- */
 
@@ -95,6 +95,7 @@ const volatile __u32 tcp_closing_seconds = 30;
 const volatile __u32 udp_unreplied_seconds = 30;
 const volatile __u32 udp_replied_seconds = 180;
 const volatile __u8 have_set_retval = 1;
+const volatile __u8 have_csum_ipv6 = 0;
 const volatile __u8 preserve_client = 1;
 
 /* Never read: brings the enumerations into the BTF for the generator. */

@@ -18,6 +18,8 @@
 
 #if FAMILY == 4
 #include "ipv4.h"
+#else
+#include "ipv6.h"
 #endif
 
 /* Newer than the oldest headers we build with. The same as TC_ACT_*. */
@@ -48,6 +50,7 @@ struct packet {
 /* Where it is written, verified. */
 struct headers {
 	ip_header_t *ip;
+	__u32 transport;      /* bytes from the start of the frame */
 	struct udphdr *ports; /* the transport header; NULL in a later fragment */
 	struct tcphdr *tcp;   /* the same; NULL unless it is TCP's */
 };
@@ -64,21 +67,26 @@ static __always_inline bool is_opening(const struct packet *packet)
 	       (packet->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
 }
 
-/* The first fragment tells the later ones' ports; they have no header. */
-static __always_inline enum parsed parse_fragment(struct packet *packet,
-						  const struct fragment_position *position)
+/*
+ * The first fragment tells the later ones' ports; they have no header, and in
+ * IPv6 they need not say the protocol either.
+ */
+__noinline int parse_fragment(struct packet *packet, struct placement *at)
 {
-	struct fragment_key key = {
-		.source = packet->tuple.source,
-		.destination = packet->tuple.destination,
-		.id = position->id,
-		.protocol = packet->protocol,
-	};
-	struct fragment *known, noted = { .key = key };
+	struct fragment *known, noted = {};
+	struct fragment_key key = {};
 
-	if (!position->is_later) {
+	if (!packet || !at)
+		return PARSED_OTHER;
+	key.source = packet->tuple.source;
+	key.destination = packet->tuple.destination;
+	key.id = at->datagram;
+	key.protocol = at->datagram_protocol;
+	if (!at->is_later) {
+		noted.key = key;
 		noted.source_port = packet->tuple.source_port;
 		noted.destination_port = packet->tuple.destination_port;
+		noted.protocol = packet->protocol;
 		bpf_map_update_elem(&fragments, &key, &noted, BPF_ANY);
 		return PARSED_OK;
 	}
@@ -87,6 +95,7 @@ static __always_inline enum parsed parse_fragment(struct packet *packet,
 		return PARSED_FRAGMENT;
 	packet->tuple.source_port = known->source_port;
 	packet->tuple.destination_port = known->destination_port;
+	packet->protocol = known->protocol;
 	barrier();
 	return SAME(&known->key, &key) ? PARSED_OK : PARSED_FRAGMENT;
 }
@@ -128,43 +137,40 @@ static __always_inline bool pull(struct __sk_buff *skb, __u32 need)
  */
 static __always_inline enum parsed parse(struct __sk_buff *skb, struct packet *packet, struct headers *headers)
 {
-	__u32 transport = ETH_HLEN + sizeof(ip_header_t);
-	struct fragment_position position;
+	struct placement at;
 	void *data, *end;
 	ip_header_t *ip;
 
-	if (!pull(skb, transport + sizeof(struct tcphdr)))
+	if (!pull(skb, ETH_HLEN + sizeof(*ip) + sizeof(struct tcphdr)))
 		return PARSED_OTHER;
 	data = (void *)(long)skb->data;
 	end = (void *)(long)skb->data_end;
 	ip = data + ETH_HLEN;
-	if ((void *)(ip + 1) > end || !is_sound(ip))
+	if ((void *)(ip + 1) > end || !is_sound(ip) || !find_transport(skb, ip, &at))
 		return PARSED_OTHER;
-	transport = ETH_HLEN + header_length(ip);
-	if (transport > ETH_HLEN + sizeof(*ip)) {
+	if (at.transport > ETH_HLEN + sizeof(*ip)) {
 		/* With options the first pull may have been short. */
-		if (!pull(skb, transport + sizeof(struct tcphdr)))
+		if (!pull(skb, at.transport + sizeof(struct tcphdr)))
 			return PARSED_OTHER;
 		data = (void *)(long)skb->data;
 		end = (void *)(long)skb->data_end;
 		ip = data + ETH_HLEN;
 		if ((void *)(ip + 1) > end)
 			return PARSED_OTHER;
+		at.transport = bounded(at.transport);
 	}
 	__builtin_memset(packet, 0, sizeof(*packet));
 	packet->ifindex = skb->ifindex;
-	packet->protocol = protocol_of(ip);
+	packet->protocol = at.protocol;
 	packet->tuple.source = source_of(ip);
 	packet->tuple.destination = destination_of(ip);
 	headers->ip = ip;
+	headers->transport = at.transport;
 	headers->ports = NULL;
 	headers->tcp = NULL;
-	if (packet->protocol != IPPROTO_TCP && packet->protocol != IPPROTO_UDP)
+	if (!at.is_later && !parse_transport(packet, headers, data + at.transport, end))
 		return PARSED_OTHER;
-	position = fragment_of(ip);
-	if (!position.is_later && !parse_transport(packet, headers, data + transport, end))
-		return PARSED_OTHER;
-	return position.is_fragment ? parse_fragment(packet, &position) : PARSED_OK;
+	return at.is_fragment ? parse_fragment(packet, &at) : PARSED_OK;
 }
 
 /*
@@ -183,7 +189,7 @@ static __always_inline bool rewrite_checksum(struct __sk_buff *skb, __u32 offset
 	void *data, *end;
 	__u16 *check;
 
-	if (bpf_l4_csum_replace(skb, offset, 0, addresses, BPF_F_PSEUDO_HDR | PSEUDO_HEADER_FLAGS | flags))
+	if (bpf_l4_csum_replace(skb, offset, 0, addresses, pseudo_header_flags(skb, addresses) | flags))
 		return false;
 	if (!ports || (flags && !before))
 		return true;
@@ -191,7 +197,7 @@ static __always_inline bool rewrite_checksum(struct __sk_buff *skb, __u32 offset
 		return !bpf_l4_csum_replace(skb, offset, 0, ports, flags); /* both kinds look the same */
 	data = (void *)(long)skb->data;
 	end = (void *)(long)skb->data_end;
-	check = data + (offset & 0xff);
+	check = data + bounded(offset);
 	if ((void *)(check + 1) > end)
 		return false;
 	if (flags && !complement)
@@ -211,7 +217,7 @@ static __always_inline bool rewrite(struct __sk_buff *skb, const struct packet *
 				    const struct headers *headers, const struct tuple *to)
 {
 	const struct tuple *from = &packet->tuple;
-	__u32 check = ETH_HLEN + header_length(headers->ip);
+	__u32 check = headers->transport;
 	__u32 addresses = addresses_change(from, to);
 	__u32 ports = from->source_port == to->source_port && from->destination_port == to->destination_port ?
 			      0 :

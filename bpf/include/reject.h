@@ -40,8 +40,8 @@ static __noinline int reject_tcp(struct __sk_buff *skb, const struct packet *pac
 		ip_header_t ip;
 		struct tcphdr tcp;
 	} answer = {};
-	__u32 header = header_length(headers->ip);
-	__u32 sum, length = payload_length(headers->ip) - headers->tcp->doff * 4;
+	__u32 header = headers->transport - ETH_HLEN;
+	__u32 sum, length = payload_length(headers->ip, header) - headers->tcp->doff * 4;
 	bool partial;
 
 	if (packet->tcp_flags & TCP_RST)
@@ -90,7 +90,7 @@ static __noinline int reject_udp(struct __sk_buff *skb, const struct packet *pac
 	answer.ip = answer_header(&packet->tuple, ICMP_PROTOCOL, payload);
 	answer.icmp.type = ICMP_UNREACHABLE;
 	answer.icmp.code = ICMP_UNREACHABLE_PORT;
-	answer.quoted = quoted_header(headers->ip);
+	answer.quoted = quoted_header(headers->ip, packet->protocol);
 	answer.udp = *headers->ports;
 	answer.icmp.checksum = ~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.icmp, payload,
 							 icmp_sum_start(&answer.ip, payload)));

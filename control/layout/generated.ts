@@ -42,6 +42,23 @@ export const addressKey4: Codec<AddressKey4> = {
   },
 }
 
+/** `struct address_key`, 16 bytes. */
+export interface AddressKey6 {
+  readonly address: Uint8Array
+}
+
+export const addressKey6: Codec<AddressKey6> = {
+  size: 16,
+  encode(value, into, offset) {
+    putBytes(value.address, into, offset, 16)
+  },
+  decode(from, offset) {
+    return {
+      address: takeBytes(from, offset, 16),
+    }
+  },
+}
+
 /** `struct affinity`, 32 bytes. */
 export interface Affinity4 {
   readonly key: AffinityKey4
@@ -71,6 +88,35 @@ export const affinity4: Codec<Affinity4> = {
   },
 }
 
+/** `struct affinity`, 48 bytes. */
+export interface Affinity6 {
+  readonly key: AffinityKey6
+  readonly backend: number
+  readonly generation: number
+  readonly lastUse: number
+  readonly zero: number
+}
+
+export const affinity6: Codec<Affinity6> = {
+  size: 48,
+  encode(value, into, offset) {
+    affinityKey6.encode(value.key, into, offset)
+    into.setUint32(offset + 32, value.backend, true)
+    into.setUint32(offset + 36, value.generation, true)
+    into.setUint32(offset + 40, value.lastUse, true)
+    into.setUint32(offset + 44, value.zero, true)
+  },
+  decode(from, offset) {
+    return {
+      key: affinityKey6.decode(from, offset),
+      backend: from.getUint32(offset + 32, true),
+      generation: from.getUint32(offset + 36, true),
+      lastUse: from.getUint32(offset + 40, true),
+      zero: from.getUint32(offset + 44, true),
+    }
+  },
+}
+
 /** `struct affinity_key`, 16 bytes. */
 export interface AffinityKey4 {
   readonly netnsCookie: bigint
@@ -90,6 +136,32 @@ export const affinityKey4: Codec<AffinityKey4> = {
       netnsCookie: from.getBigUint64(offset, true),
       address: takeBytes(from, offset + 8, 4),
       service: from.getUint32(offset + 12, true),
+    }
+  },
+}
+
+/** `struct affinity_key`, 32 bytes. */
+export interface AffinityKey6 {
+  readonly netnsCookie: bigint
+  readonly address: Uint8Array
+  readonly service: number
+  readonly zero: number
+}
+
+export const affinityKey6: Codec<AffinityKey6> = {
+  size: 32,
+  encode(value, into, offset) {
+    into.setBigUint64(offset, value.netnsCookie, true)
+    putBytes(value.address, into, offset + 8, 16)
+    into.setUint32(offset + 24, value.service, true)
+    into.setUint32(offset + 28, value.zero, true)
+  },
+  decode(from, offset) {
+    return {
+      netnsCookie: from.getBigUint64(offset, true),
+      address: takeBytes(from, offset + 8, 16),
+      service: from.getUint32(offset + 24, true),
+      zero: from.getUint32(offset + 28, true),
     }
   },
 }
@@ -129,6 +201,41 @@ export const backend4: Codec<Backend4> = {
   },
 }
 
+/** `struct backend`, 32 bytes. */
+export interface Backend6 {
+  readonly address: Uint8Array
+  readonly port: number
+  readonly state: number
+  readonly flags: number
+  readonly service: number
+  readonly generation: number
+  readonly weight: number
+}
+
+export const backend6: Codec<Backend6> = {
+  size: 32,
+  encode(value, into, offset) {
+    putBytes(value.address, into, offset, 16)
+    into.setUint16(offset + 16, value.port, false)
+    into.setUint8(offset + 18, value.state)
+    into.setUint8(offset + 19, value.flags)
+    into.setUint32(offset + 20, value.service, true)
+    into.setUint32(offset + 24, value.generation, true)
+    into.setUint32(offset + 28, value.weight, true)
+  },
+  decode(from, offset) {
+    return {
+      address: takeBytes(from, offset, 16),
+      port: from.getUint16(offset + 16, false),
+      state: from.getUint8(offset + 18),
+      flags: from.getUint8(offset + 19),
+      service: from.getUint32(offset + 20, true),
+      generation: from.getUint32(offset + 24, true),
+      weight: from.getUint32(offset + 28, true),
+    }
+  },
+}
+
 /** `struct cluster_ip`, 8 bytes. */
 export interface ClusterIp4 {
   readonly address: Uint8Array
@@ -145,6 +252,26 @@ export const clusterIp4: Codec<ClusterIp4> = {
     return {
       address: takeBytes(from, offset, 4),
       services: from.getUint32(offset + 4, true),
+    }
+  },
+}
+
+/** `struct cluster_ip`, 20 bytes. */
+export interface ClusterIp6 {
+  readonly address: Uint8Array
+  readonly services: number
+}
+
+export const clusterIp6: Codec<ClusterIp6> = {
+  size: 20,
+  encode(value, into, offset) {
+    putBytes(value.address, into, offset, 16)
+    into.setUint32(offset + 16, value.services, true)
+  },
+  decode(from, offset) {
+    return {
+      address: takeBytes(from, offset, 16),
+      services: from.getUint32(offset + 16, true),
     }
   },
 }
@@ -264,6 +391,59 @@ export const flow4: Codec<Flow4> = {
   },
 }
 
+/** `struct flow`, 108 bytes. */
+export interface Flow6 {
+  readonly key: FlowKey6
+  readonly to: Tuple6
+  readonly backend: number
+  readonly generation: number
+  readonly service: number
+  readonly ifindex: number
+  readonly lastSeen: number
+  readonly created: number
+  readonly sequence: number
+  readonly state: number
+  readonly flags: number
+  readonly syns: number
+  readonly reset: number
+}
+
+export const flow6: Codec<Flow6> = {
+  size: 108,
+  encode(value, into, offset) {
+    flowKey6.encode(value.key, into, offset)
+    tuple6.encode(value.to, into, offset + 40)
+    into.setUint32(offset + 76, value.backend, true)
+    into.setUint32(offset + 80, value.generation, true)
+    into.setUint32(offset + 84, value.service, true)
+    into.setUint32(offset + 88, value.ifindex, true)
+    into.setUint32(offset + 92, value.lastSeen, true)
+    into.setUint32(offset + 96, value.created, true)
+    into.setUint32(offset + 100, value.sequence, true)
+    into.setUint8(offset + 104, value.state)
+    into.setUint8(offset + 105, value.flags)
+    into.setUint8(offset + 106, value.syns)
+    into.setUint8(offset + 107, value.reset)
+  },
+  decode(from, offset) {
+    return {
+      key: flowKey6.decode(from, offset),
+      to: tuple6.decode(from, offset + 40),
+      backend: from.getUint32(offset + 76, true),
+      generation: from.getUint32(offset + 80, true),
+      service: from.getUint32(offset + 84, true),
+      ifindex: from.getUint32(offset + 88, true),
+      lastSeen: from.getUint32(offset + 92, true),
+      created: from.getUint32(offset + 96, true),
+      sequence: from.getUint32(offset + 100, true),
+      state: from.getUint8(offset + 104),
+      flags: from.getUint8(offset + 105),
+      syns: from.getUint8(offset + 106),
+      reset: from.getUint8(offset + 107),
+    }
+  },
+}
+
 /** `struct flow_key`, 16 bytes. */
 export interface FlowKey4 {
   readonly tuple: Tuple4
@@ -290,25 +470,86 @@ export const flowKey4: Codec<FlowKey4> = {
   },
 }
 
-/** `struct fragment`, 20 bytes. */
+/** `struct flow_key`, 40 bytes. */
+export interface FlowKey6 {
+  readonly tuple: Tuple6
+  readonly protocol: number
+  readonly direction: number
+  readonly zero: number
+}
+
+export const flowKey6: Codec<FlowKey6> = {
+  size: 40,
+  encode(value, into, offset) {
+    tuple6.encode(value.tuple, into, offset)
+    into.setUint8(offset + 36, value.protocol)
+    into.setUint8(offset + 37, value.direction)
+    into.setUint16(offset + 38, value.zero, true)
+  },
+  decode(from, offset) {
+    return {
+      tuple: tuple6.decode(from, offset),
+      protocol: from.getUint8(offset + 36),
+      direction: from.getUint8(offset + 37),
+      zero: from.getUint16(offset + 38, true),
+    }
+  },
+}
+
+/** `struct fragment`, 24 bytes. */
 export interface Fragment4 {
   readonly key: FragmentKey4
   readonly sourcePort: number
   readonly destinationPort: number
+  readonly protocol: number
+  readonly zero: Uint8Array
 }
 
 export const fragment4: Codec<Fragment4> = {
-  size: 20,
+  size: 24,
   encode(value, into, offset) {
     fragmentKey4.encode(value.key, into, offset)
     into.setUint16(offset + 16, value.sourcePort, false)
     into.setUint16(offset + 18, value.destinationPort, false)
+    into.setUint8(offset + 20, value.protocol)
+    putBytes(value.zero, into, offset + 21, 3)
   },
   decode(from, offset) {
     return {
       key: fragmentKey4.decode(from, offset),
       sourcePort: from.getUint16(offset + 16, false),
       destinationPort: from.getUint16(offset + 18, false),
+      protocol: from.getUint8(offset + 20),
+      zero: takeBytes(from, offset + 21, 3),
+    }
+  },
+}
+
+/** `struct fragment`, 48 bytes. */
+export interface Fragment6 {
+  readonly key: FragmentKey6
+  readonly sourcePort: number
+  readonly destinationPort: number
+  readonly protocol: number
+  readonly zero: Uint8Array
+}
+
+export const fragment6: Codec<Fragment6> = {
+  size: 48,
+  encode(value, into, offset) {
+    fragmentKey6.encode(value.key, into, offset)
+    into.setUint16(offset + 40, value.sourcePort, false)
+    into.setUint16(offset + 42, value.destinationPort, false)
+    into.setUint8(offset + 44, value.protocol)
+    putBytes(value.zero, into, offset + 45, 3)
+  },
+  decode(from, offset) {
+    return {
+      key: fragmentKey6.decode(from, offset),
+      sourcePort: from.getUint16(offset + 40, false),
+      destinationPort: from.getUint16(offset + 42, false),
+      protocol: from.getUint8(offset + 44),
+      zero: takeBytes(from, offset + 45, 3),
     }
   },
 }
@@ -342,6 +583,35 @@ export const fragmentKey4: Codec<FragmentKey4> = {
   },
 }
 
+/** `struct fragment_key`, 40 bytes. */
+export interface FragmentKey6 {
+  readonly source: Uint8Array
+  readonly destination: Uint8Array
+  readonly id: number
+  readonly protocol: number
+  readonly zero: Uint8Array
+}
+
+export const fragmentKey6: Codec<FragmentKey6> = {
+  size: 40,
+  encode(value, into, offset) {
+    putBytes(value.source, into, offset, 16)
+    putBytes(value.destination, into, offset + 16, 16)
+    into.setUint32(offset + 32, value.id, true)
+    into.setUint8(offset + 36, value.protocol)
+    putBytes(value.zero, into, offset + 37, 3)
+  },
+  decode(from, offset) {
+    return {
+      source: takeBytes(from, offset, 16),
+      destination: takeBytes(from, offset + 16, 16),
+      id: from.getUint32(offset + 32, true),
+      protocol: from.getUint8(offset + 36),
+      zero: takeBytes(from, offset + 37, 3),
+    }
+  },
+}
+
 /** `struct frontend`, 16 bytes. */
 export interface Frontend4 {
   readonly key: FrontendKey4
@@ -371,6 +641,35 @@ export const frontend4: Codec<Frontend4> = {
   },
 }
 
+/** `struct frontend`, 28 bytes. */
+export interface Frontend6 {
+  readonly key: FrontendKey6
+  readonly service: number
+  readonly kind: number
+  readonly flags: number
+  readonly zero: number
+}
+
+export const frontend6: Codec<Frontend6> = {
+  size: 28,
+  encode(value, into, offset) {
+    frontendKey6.encode(value.key, into, offset)
+    into.setUint32(offset + 20, value.service, true)
+    into.setUint8(offset + 24, value.kind)
+    into.setUint8(offset + 25, value.flags)
+    into.setUint16(offset + 26, value.zero, true)
+  },
+  decode(from, offset) {
+    return {
+      key: frontendKey6.decode(from, offset),
+      service: from.getUint32(offset + 20, true),
+      kind: from.getUint8(offset + 24),
+      flags: from.getUint8(offset + 25),
+      zero: from.getUint16(offset + 26, true),
+    }
+  },
+}
+
 /** `struct frontend_key`, 8 bytes. */
 export interface FrontendKey4 {
   readonly address: Uint8Array
@@ -393,6 +692,32 @@ export const frontendKey4: Codec<FrontendKey4> = {
       port: from.getUint16(offset + 4, false),
       protocol: from.getUint8(offset + 6),
       zero: from.getUint8(offset + 7),
+    }
+  },
+}
+
+/** `struct frontend_key`, 20 bytes. */
+export interface FrontendKey6 {
+  readonly address: Uint8Array
+  readonly port: number
+  readonly protocol: number
+  readonly zero: number
+}
+
+export const frontendKey6: Codec<FrontendKey6> = {
+  size: 20,
+  encode(value, into, offset) {
+    putBytes(value.address, into, offset, 16)
+    into.setUint16(offset + 16, value.port, false)
+    into.setUint8(offset + 18, value.protocol)
+    into.setUint8(offset + 19, value.zero)
+  },
+  decode(from, offset) {
+    return {
+      address: takeBytes(from, offset, 16),
+      port: from.getUint16(offset + 16, false),
+      protocol: from.getUint8(offset + 18),
+      zero: from.getUint8(offset + 19),
     }
   },
 }
@@ -437,6 +762,26 @@ export const nodeAddress4: Codec<NodeAddress4> = {
   },
 }
 
+/** `struct node_address`, 20 bytes. */
+export interface NodeAddress6 {
+  readonly address: Uint8Array
+  readonly flags: number
+}
+
+export const nodeAddress6: Codec<NodeAddress6> = {
+  size: 20,
+  encode(value, into, offset) {
+    putBytes(value.address, into, offset, 16)
+    into.setUint32(offset + 16, value.flags, true)
+  },
+  decode(from, offset) {
+    return {
+      address: takeBytes(from, offset, 16),
+      flags: from.getUint32(offset + 16, true),
+    }
+  },
+}
+
 /** `struct nodeport_key`, 4 bytes. */
 export interface NodeportKey {
   readonly port: number
@@ -476,6 +821,26 @@ export const outbound4: Codec<Outbound4> = {
     return {
       key: flowKey4.decode(from, offset),
       lastSeen: from.getUint32(offset + 16, true),
+    }
+  },
+}
+
+/** `struct outbound`, 44 bytes. */
+export interface Outbound6 {
+  readonly key: FlowKey6
+  readonly lastSeen: number
+}
+
+export const outbound6: Codec<Outbound6> = {
+  size: 44,
+  encode(value, into, offset) {
+    flowKey6.encode(value.key, into, offset)
+    into.setUint32(offset + 40, value.lastSeen, true)
+  },
+  decode(from, offset) {
+    return {
+      key: flowKey6.decode(from, offset),
+      lastSeen: from.getUint32(offset + 40, true),
     }
   },
 }
@@ -544,6 +909,26 @@ export const serviceCidr4: Codec<ServiceCidr4> = {
     return {
       address: takeBytes(from, offset, 4),
       mask: takeBytes(from, offset + 4, 4),
+    }
+  },
+}
+
+/** `struct service_cidr`, 32 bytes. */
+export interface ServiceCidr6 {
+  readonly address: Uint8Array
+  readonly mask: Uint8Array
+}
+
+export const serviceCidr6: Codec<ServiceCidr6> = {
+  size: 32,
+  encode(value, into, offset) {
+    putBytes(value.address, into, offset, 16)
+    putBytes(value.mask, into, offset + 16, 16)
+  },
+  decode(from, offset) {
+    return {
+      address: takeBytes(from, offset, 16),
+      mask: takeBytes(from, offset + 16, 16),
     }
   },
 }
@@ -656,6 +1041,56 @@ export const socket4: Codec<Socket4> = {
   },
 }
 
+/** `struct socket`, 64 bytes. */
+export interface Socket6 {
+  readonly cookie: bigint
+  readonly frontendAddress: Uint8Array
+  readonly backendAddress: Uint8Array
+  readonly frontendPort: number
+  readonly backendPort: number
+  readonly backend: number
+  readonly generation: number
+  readonly service: number
+  readonly protocol: number
+  readonly connected: number
+  readonly zero: number
+  readonly reserved: number
+}
+
+export const socket6: Codec<Socket6> = {
+  size: 64,
+  encode(value, into, offset) {
+    into.setBigUint64(offset, value.cookie, true)
+    putBytes(value.frontendAddress, into, offset + 8, 16)
+    putBytes(value.backendAddress, into, offset + 24, 16)
+    into.setUint16(offset + 40, value.frontendPort, false)
+    into.setUint16(offset + 42, value.backendPort, false)
+    into.setUint32(offset + 44, value.backend, true)
+    into.setUint32(offset + 48, value.generation, true)
+    into.setUint32(offset + 52, value.service, true)
+    into.setUint8(offset + 56, value.protocol)
+    into.setUint8(offset + 57, value.connected)
+    into.setUint16(offset + 58, value.zero, true)
+    into.setUint32(offset + 60, value.reserved, true)
+  },
+  decode(from, offset) {
+    return {
+      cookie: from.getBigUint64(offset, true),
+      frontendAddress: takeBytes(from, offset + 8, 16),
+      backendAddress: takeBytes(from, offset + 24, 16),
+      frontendPort: from.getUint16(offset + 40, false),
+      backendPort: from.getUint16(offset + 42, false),
+      backend: from.getUint32(offset + 44, true),
+      generation: from.getUint32(offset + 48, true),
+      service: from.getUint32(offset + 52, true),
+      protocol: from.getUint8(offset + 56),
+      connected: from.getUint8(offset + 57),
+      zero: from.getUint16(offset + 58, true),
+      reserved: from.getUint32(offset + 60, true),
+    }
+  },
+}
+
 /** `struct socket_key`, 8 bytes. */
 export interface SocketKey {
   readonly cookie: bigint
@@ -705,6 +1140,41 @@ export const socketPeer4: Codec<SocketPeer4> = {
   },
 }
 
+/** `struct socket_peer`, 64 bytes. */
+export interface SocketPeer6 {
+  readonly key: SocketPeerKey6
+  readonly address: Uint8Array
+  readonly port: number
+  readonly zero: number
+  readonly backend: number
+  readonly generation: number
+  readonly reserved: number
+}
+
+export const socketPeer6: Codec<SocketPeer6> = {
+  size: 64,
+  encode(value, into, offset) {
+    socketPeerKey6.encode(value.key, into, offset)
+    putBytes(value.address, into, offset + 32, 16)
+    into.setUint16(offset + 48, value.port, false)
+    into.setUint16(offset + 50, value.zero, true)
+    into.setUint32(offset + 52, value.backend, true)
+    into.setUint32(offset + 56, value.generation, true)
+    into.setUint32(offset + 60, value.reserved, true)
+  },
+  decode(from, offset) {
+    return {
+      key: socketPeerKey6.decode(from, offset),
+      address: takeBytes(from, offset + 32, 16),
+      port: from.getUint16(offset + 48, false),
+      zero: from.getUint16(offset + 50, true),
+      backend: from.getUint32(offset + 52, true),
+      generation: from.getUint32(offset + 56, true),
+      reserved: from.getUint32(offset + 60, true),
+    }
+  },
+}
+
 /** `struct socket_peer_key`, 16 bytes. */
 export interface SocketPeerKey4 {
   readonly cookie: bigint
@@ -734,6 +1204,38 @@ export const socketPeerKey4: Codec<SocketPeerKey4> = {
   },
 }
 
+/** `struct socket_peer_key`, 32 bytes. */
+export interface SocketPeerKey6 {
+  readonly cookie: bigint
+  readonly address: Uint8Array
+  readonly port: number
+  readonly isBackend: number
+  readonly zero: number
+  readonly reserved: number
+}
+
+export const socketPeerKey6: Codec<SocketPeerKey6> = {
+  size: 32,
+  encode(value, into, offset) {
+    into.setBigUint64(offset, value.cookie, true)
+    putBytes(value.address, into, offset + 8, 16)
+    into.setUint16(offset + 24, value.port, false)
+    into.setUint8(offset + 26, value.isBackend)
+    into.setUint8(offset + 27, value.zero)
+    into.setUint32(offset + 28, value.reserved, true)
+  },
+  decode(from, offset) {
+    return {
+      cookie: from.getBigUint64(offset, true),
+      address: takeBytes(from, offset + 8, 16),
+      port: from.getUint16(offset + 24, false),
+      isBackend: from.getUint8(offset + 26),
+      zero: from.getUint8(offset + 27),
+      reserved: from.getUint32(offset + 28, true),
+    }
+  },
+}
+
 /** `struct source_range_key`, 12 bytes. */
 export interface SourceRangeKey4 {
   readonly prefixLength: number
@@ -753,6 +1255,29 @@ export const sourceRangeKey4: Codec<SourceRangeKey4> = {
       prefixLength: from.getUint32(offset, true),
       service: from.getUint32(offset + 4, false),
       address: takeBytes(from, offset + 8, 4),
+    }
+  },
+}
+
+/** `struct source_range_key`, 24 bytes. */
+export interface SourceRangeKey6 {
+  readonly prefixLength: number
+  readonly service: number
+  readonly address: Uint8Array
+}
+
+export const sourceRangeKey6: Codec<SourceRangeKey6> = {
+  size: 24,
+  encode(value, into, offset) {
+    into.setUint32(offset, value.prefixLength, true)
+    into.setUint32(offset + 4, value.service, false)
+    putBytes(value.address, into, offset + 8, 16)
+  },
+  decode(from, offset) {
+    return {
+      prefixLength: from.getUint32(offset, true),
+      service: from.getUint32(offset + 4, false),
+      address: takeBytes(from, offset + 8, 16),
     }
   },
 }
@@ -808,6 +1333,32 @@ export const tuple4: Codec<Tuple4> = {
       destination: takeBytes(from, offset + 4, 4),
       sourcePort: from.getUint16(offset + 8, false),
       destinationPort: from.getUint16(offset + 10, false),
+    }
+  },
+}
+
+/** `struct tuple`, 36 bytes. */
+export interface Tuple6 {
+  readonly source: Uint8Array
+  readonly destination: Uint8Array
+  readonly sourcePort: number
+  readonly destinationPort: number
+}
+
+export const tuple6: Codec<Tuple6> = {
+  size: 36,
+  encode(value, into, offset) {
+    putBytes(value.source, into, offset, 16)
+    putBytes(value.destination, into, offset + 16, 16)
+    into.setUint16(offset + 32, value.sourcePort, false)
+    into.setUint16(offset + 34, value.destinationPort, false)
+  },
+  decode(from, offset) {
+    return {
+      source: takeBytes(from, offset, 16),
+      destination: takeBytes(from, offset + 16, 16),
+      sourcePort: from.getUint16(offset + 32, false),
+      destinationPort: from.getUint16(offset + 34, false),
     }
   },
 }
@@ -1002,13 +1553,13 @@ export const frontendKindNames: Readonly<Record<number, string>> = {
 
 /** `enum layout` */
 export const layout = {
-  VERSION: 1,
+  VERSION: 2,
   FILTER_BITS: 22,
 } as const
 
 /** The names of `layout` by their values. */
 export const layoutNames: Readonly<Record<number, string>> = {
-  1: 'VERSION',
+  2: 'VERSION',
   22: 'FILTER_BITS',
 }
 
@@ -1100,7 +1651,23 @@ export const maps = {
     keyType: 'affinityKey4',
     valueType: 'affinity4',
   },
+  affinity6: {
+    type: 'lru_hash',
+    keySize: 32,
+    valueSize: 48,
+    maxEntries: 131072,
+    keyType: 'affinityKey6',
+    valueType: 'affinity6',
+  },
   backend_slots4: {
+    type: 'array',
+    keySize: 4,
+    valueSize: 4,
+    maxEntries: 2097152,
+    keyType: 'u32',
+    valueType: 'u32',
+  },
+  backend_slots6: {
     type: 'array',
     keySize: 4,
     valueSize: 4,
@@ -1116,6 +1683,14 @@ export const maps = {
     keyType: 'u32',
     valueType: 'backend4',
   },
+  backends6: {
+    type: 'array',
+    keySize: 4,
+    valueSize: 32,
+    maxEntries: 1048576,
+    keyType: 'u32',
+    valueType: 'backend6',
+  },
   cluster_ips4: {
     type: 'hash',
     keySize: 4,
@@ -1123,6 +1698,14 @@ export const maps = {
     maxEntries: 131072,
     keyType: 'addressKey4',
     valueType: 'clusterIp4',
+  },
+  cluster_ips6: {
+    type: 'hash',
+    keySize: 16,
+    valueSize: 20,
+    maxEntries: 131072,
+    keyType: 'addressKey6',
+    valueType: 'clusterIp6',
   },
   cursors: {
     type: 'array',
@@ -1156,6 +1739,14 @@ export const maps = {
     keyType: 'flowKey4',
     valueType: 'flow4',
   },
+  embryonic6: {
+    type: 'lru_hash',
+    keySize: 40,
+    valueSize: 108,
+    maxEntries: 131072,
+    keyType: 'flowKey6',
+    valueType: 'flow6',
+  },
   flows4: {
     type: 'hash',
     keySize: 16,
@@ -1164,13 +1755,29 @@ export const maps = {
     keyType: 'flowKey4',
     valueType: 'flow4',
   },
+  flows6: {
+    type: 'hash',
+    keySize: 40,
+    valueSize: 108,
+    maxEntries: 524288,
+    keyType: 'flowKey6',
+    valueType: 'flow6',
+  },
   fragments4: {
     type: 'lru_hash',
     keySize: 16,
-    valueSize: 20,
+    valueSize: 24,
     maxEntries: 8192,
     keyType: 'fragmentKey4',
     valueType: 'fragment4',
+  },
+  fragments6: {
+    type: 'lru_hash',
+    keySize: 40,
+    valueSize: 48,
+    maxEntries: 8192,
+    keyType: 'fragmentKey6',
+    valueType: 'fragment6',
   },
   frontends4: {
     type: 'hash',
@@ -1179,6 +1786,14 @@ export const maps = {
     maxEntries: 262144,
     keyType: 'frontendKey4',
     valueType: 'frontend4',
+  },
+  frontends6: {
+    type: 'hash',
+    keySize: 20,
+    valueSize: 28,
+    maxEntries: 262144,
+    keyType: 'frontendKey6',
+    valueType: 'frontend6',
   },
   lists: {
     type: 'array',
@@ -1196,6 +1811,14 @@ export const maps = {
     keyType: 'u32',
     valueType: 'u32',
   },
+  maglev6: {
+    type: 'array',
+    keySize: 4,
+    valueSize: 4,
+    maxEntries: 1,
+    keyType: 'u32',
+    valueType: 'u32',
+  },
   node_addresses4: {
     type: 'hash',
     keySize: 4,
@@ -1203,6 +1826,14 @@ export const maps = {
     maxEntries: 4096,
     keyType: 'addressKey4',
     valueType: 'nodeAddress4',
+  },
+  node_addresses6: {
+    type: 'hash',
+    keySize: 16,
+    valueSize: 20,
+    maxEntries: 4096,
+    keyType: 'addressKey6',
+    valueType: 'nodeAddress6',
   },
   nodeports4: {
     type: 'hash',
@@ -1212,6 +1843,14 @@ export const maps = {
     keyType: 'nodeportKey',
     valueType: 'frontend4',
   },
+  nodeports6: {
+    type: 'hash',
+    keySize: 4,
+    valueSize: 28,
+    maxEntries: 65536,
+    keyType: 'nodeportKey',
+    valueType: 'frontend6',
+  },
   outbound4: {
     type: 'lru_hash',
     keySize: 16,
@@ -1220,7 +1859,23 @@ export const maps = {
     keyType: 'flowKey4',
     valueType: 'outbound4',
   },
+  outbound6: {
+    type: 'lru_hash',
+    keySize: 40,
+    valueSize: 44,
+    maxEntries: 32768,
+    keyType: 'flowKey6',
+    valueType: 'outbound6',
+  },
   programs4: {
+    type: 'prog_array',
+    keySize: 4,
+    valueSize: 0,
+    maxEntries: 2,
+    keyType: '',
+    valueType: '',
+  },
+  programs6: {
     type: 'prog_array',
     keySize: 4,
     valueSize: 0,
@@ -1236,6 +1891,14 @@ export const maps = {
     keyType: 'u32',
     valueType: '',
   },
+  scratch6: {
+    type: 'percpu_array',
+    keySize: 4,
+    valueSize: 368,
+    maxEntries: 1,
+    keyType: 'u32',
+    valueType: '',
+  },
   service_cidrs4: {
     type: 'array',
     keySize: 4,
@@ -1243,6 +1906,14 @@ export const maps = {
     maxEntries: 16,
     keyType: 'u32',
     valueType: 'serviceCidr4',
+  },
+  service_cidrs6: {
+    type: 'array',
+    keySize: 4,
+    valueSize: 32,
+    maxEntries: 16,
+    keyType: 'u32',
+    valueType: 'serviceCidr6',
   },
   service_names: {
     type: 'hash',
@@ -1276,6 +1947,14 @@ export const maps = {
     keyType: 'socketPeerKey4',
     valueType: 'socketPeer4',
   },
+  socket_peers6: {
+    type: 'lru_hash',
+    keySize: 32,
+    valueSize: 64,
+    maxEntries: 32768,
+    keyType: 'socketPeerKey6',
+    valueType: 'socketPeer6',
+  },
   sockets4: {
     type: 'hash',
     keySize: 8,
@@ -1284,12 +1963,28 @@ export const maps = {
     keyType: 'socketKey',
     valueType: 'socket4',
   },
+  sockets6: {
+    type: 'hash',
+    keySize: 8,
+    valueSize: 64,
+    maxEntries: 131072,
+    keyType: 'socketKey',
+    valueType: 'socket6',
+  },
   source_ranges4: {
     type: 'lpm_trie',
     keySize: 12,
     valueSize: 4,
     maxEntries: 65536,
     keyType: 'sourceRangeKey4',
+    valueType: 'u32',
+  },
+  source_ranges6: {
+    type: 'lpm_trie',
+    keySize: 24,
+    valueSize: 4,
+    maxEntries: 65536,
+    keyType: 'sourceRangeKey6',
     valueType: 'u32',
   },
 } as const

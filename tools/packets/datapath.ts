@@ -123,7 +123,7 @@ export class Datapath implements Disposable {
     this.devices = view('devices', u32, layout.device)
     this.#serviceStats = view('service_stats', u32, layout.serviceStats)
     this.#dropStats = view('drop_stats', u32, u64)
-    this.#state = view('.data.state', u32, layout.datapathState)
+    this.#state = view('.data.state4', u32, layout.datapathState)
   }
 
   /** Runs a program on a frame. Throws BpfError for what the kernel takes for no frame at all: less than 14 bytes. */
@@ -180,7 +180,7 @@ export class Datapath implements Disposable {
 
   get state(): layout.DatapathState {
     const state = this.#state.get(0)
-    if (state === undefined) throw new Error('the map .data.state is empty')
+    if (state === undefined) throw new Error('the map .data.state4 is empty')
     return state
   }
 

@@ -13,8 +13,8 @@ export function mapFolder(bpfRoot: string): string {
  * without a section of their own.
  */
 export function pinName(map: string): string | undefined {
-  if (map === '.data.filter') return 'filter'
-  if (map === '.data.state') return 'state4'
+  const section = /^\.data\.(\w+)$/.exec(map)
+  if (section !== null) return section[1]
   return map.startsWith('.') || map.startsWith('scratch') ? undefined : map
 }
 
