@@ -4,8 +4,18 @@ import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import type { Cluster } from './index.ts'
-import { CLIENT, createCluster, POD_NAMES, PODS, tally, until } from './index.ts'
+import type { Cluster, PodName } from './index.ts'
+import {
+  CLIENT,
+  createCluster,
+  FAMILIES,
+  formatSocketAddress,
+  NODES,
+  POD_NAMES,
+  PODS,
+  tally,
+  until,
+} from './index.ts'
 
 const prefix = `slt${process.pid}`
 
@@ -16,44 +26,53 @@ describe('the little cluster', () => {
   })
   after(() => cluster.remove())
 
-  test('every pod reaches every pod, itself included, and is seen with its own address', async () => {
-    for (const from of POD_NAMES) {
-      const answers = await Promise.all(
-        POD_NAMES.map((to) => cluster.pod(from).ask({ to: `${PODS[to].ipv4}:8080` })),
-      )
-      const seen = answers.map((answer) => (answer.ok ? [answer.backend, answer.peer.address] : answer.error))
-      assert.deepEqual(
-        seen,
-        POD_NAMES.map((to) => [to, PODS[from].ipv4]),
-      )
-    }
-  })
+  for (const family of FAMILIES) {
+    const at = (name: PodName, port: number): string =>
+      formatSocketAddress({ address: PODS[name][family], port })
 
-  test('the client reaches pods by routes, on TCP and UDP, connected and not', async () => {
-    for (const to of POD_NAMES) {
-      const tcp = await cluster.client.ask({ to: `${PODS[to].ipv4}:9090` })
-      const udp = await cluster.client.ask({ to: `${PODS[to].ipv4}:5353`, protocol: 'udp' })
-      const loose = await cluster.client.ask({
-        to: `${PODS[to].ipv4}:5353`,
-        protocol: 'udp',
-        connected: false,
-      })
-      for (const answer of [tcp, udp, loose]) {
-        assert.ok(answer.ok, JSON.stringify(answer))
-        assert.equal(answer.backend, to)
-        assert.equal(answer.peer.address, CLIENT.ipv4)
-        assert.equal(answer.remote.address, PODS[to].ipv4)
-        assert.equal(answer.peer.port, answer.local.port)
+    test(`every pod reaches every pod, itself included, and is seen with its own address (${family})`, async () => {
+      for (const from of POD_NAMES) {
+        const answers = await Promise.all(POD_NAMES.map((to) => cluster.pod(from).ask({ to: at(to, 8080) })))
+        const seen = answers.map((answer) =>
+          answer.ok ? [answer.backend, answer.peer.address] : answer.error,
+        )
+        assert.deepEqual(
+          seen,
+          POD_NAMES.map((to) => [to, PODS[from][family]]),
+        )
       }
-    }
-  })
+    })
 
-  test('a pod that leaves the cluster is masqueraded, as its CNI would', async () => {
-    await cluster.client.serve({ protocol: 'tcp', port: 7000 })
-    const answer = await cluster.pod('p3').ask({ to: `${CLIENT.ipv4}:7000` })
-    assert.ok(answer.ok)
-    assert.equal(answer.peer.address, cluster.node('n1').ipv4)
-  })
+    test(`the client reaches pods by routes, on TCP and UDP, connected and not (${family})`, async () => {
+      for (const to of POD_NAMES) {
+        const tcp = await cluster.client.ask({ to: at(to, 9090) })
+        const udp = await cluster.client.ask({ to: at(to, 5353), protocol: 'udp' })
+        const loose = await cluster.client.ask({ to: at(to, 5353), protocol: 'udp', connected: false })
+        for (const answer of [tcp, udp, loose]) {
+          assert.ok(answer.ok, JSON.stringify(answer))
+          assert.equal(answer.backend, to)
+          assert.equal(answer.peer.address, CLIENT[family])
+          assert.equal(answer.remote.address, PODS[to][family])
+          assert.equal(answer.peer.port, answer.local.port)
+        }
+      }
+    })
+
+    test(`a pod that leaves the cluster is masqueraded, as its CNI would (${family})`, async () => {
+      const served = { protocol: 'tcp', port: 7000, address: CLIENT[family] } as const
+      await cluster.client.serve(served)
+      const answer = await cluster.pod('p3').ask({ to: formatSocketAddress(served) })
+      assert.ok(answer.ok)
+      assert.equal(answer.peer.address, NODES.n1[family])
+    })
+
+    test(`a line may be long: many segments, many fragments (${family})`, async () => {
+      const tcp = await cluster.pod('p1').ask({ to: at('p5', 8080), bytes: 300_000 })
+      assert.equal(tcp.ok && tcp.echo.length, 300_000)
+      const udp = await cluster.pod('p1').ask({ to: at('p5', 5353), protocol: 'udp', bytes: 8000 })
+      assert.equal(udp.ok && udp.echo.length, 8000)
+    })
+  }
 
   test('the source port can be chosen, and is free again after a reset', async () => {
     const answers = await cluster.client.request({
@@ -63,13 +82,6 @@ describe('the little cluster', () => {
       reset: true,
     })
     for (const answer of answers) assert.equal(answer.ok && answer.peer.port, 45_000)
-  })
-
-  test('a line may be long: many segments, many fragments', async () => {
-    const tcp = await cluster.pod('p1').ask({ to: `${PODS.p5.ipv4}:8080`, bytes: 300_000 })
-    assert.equal(tcp.ok && tcp.echo.length, 300_000)
-    const udp = await cluster.pod('p1').ask({ to: `${PODS.p5.ipv4}:5353`, protocol: 'udp', bytes: 8000 })
-    assert.equal(udp.ok && udp.echo.length, 8000)
   })
 
   test('what nobody serves is refused, at both protocols', async () => {
@@ -126,13 +138,18 @@ describe('the little cluster', () => {
 
   test('a pod loses its device and gets another one, on the bridge and on a link of its own', async () => {
     for (const name of ['p2', 'p4'] as const) {
-      const to = `${PODS[name].ipv4}:8080`
-      const ask = () => cluster.pod('p1').ask({ to, timeoutMs: 2000 })
+      const targets = FAMILIES.map((family) =>
+        formatSocketAddress({ address: PODS[name][family], port: 8080 }),
+      )
       await cluster.unplug(name)
-      const unreached = await cluster.pod('p1').ask({ to, timeoutMs: 50 })
-      assert.equal(unreached.ok, false)
+      for (const to of targets) {
+        assert.equal((await cluster.pod('p1').ask({ to, timeoutMs: 50 })).ok, false)
+      }
       await cluster.plug(name)
-      assert.ok(await until(async () => (await ask()).ok, 10_000))
+      for (const to of targets) {
+        const ask = () => cluster.pod('p1').ask({ to, timeoutMs: 2000 })
+        assert.ok(await until(async () => (await ask()).ok, 10_000), to)
+      }
     }
     await assert.rejects(cluster.plug('p2'), /p2 could not be plugged in: .*File exists/s)
   })
@@ -156,14 +173,17 @@ test('settings reach the nodes: reverse path filter, policy, INVALID, bridge net
     brNetfilter: existsSync('/proc/sys/net/bridge') ? 1 : 0,
   })
   const node = cluster.node('n1')
-  const { stdout: rules } = await node.exec(['iptables-save'])
-  assert.match(rules, /:FORWARD DROP/)
-  assert.match(rules, /-A INPUT .*INVALID -j DROP/)
-  assert.doesNotMatch(rules, /MASQUERADE/)
+  for (const command of ['iptables-save', 'ip6tables-save']) {
+    const { stdout: rules } = await node.exec([command])
+    assert.match(rules, /:FORWARD DROP/)
+    assert.match(rules, /-A INPUT .*INVALID -j DROP/)
+    assert.doesNotMatch(rules, /MASQUERADE/)
+    assert.equal(/rpfilter/.test(rules), command === 'ip6tables-save')
+  }
   assert.equal((await node.exec(['sysctl', '-n', 'net.ipv4.conf.all.rp_filter'])).stdout, '1\n')
   if (existsSync('/proc/sys/net/bridge')) {
-    const { stdout } = await node.exec(['sysctl', '-n', 'net.bridge.bridge-nf-call-iptables'])
-    assert.equal(stdout, '1\n')
+    const names = ['iptables', 'ip6tables'].map((name) => `net.bridge.bridge-nf-call-${name}`)
+    assert.equal((await node.exec(['sysctl', '-n', ...names])).stdout, '1\n1\n')
   }
 })
 

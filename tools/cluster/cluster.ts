@@ -79,6 +79,7 @@ export class Cluster implements AsyncDisposable {
       namespace: memberId(prefix, 'client'),
       cgroup: cgroup('client'),
       ipv4: CLIENT.ipv4,
+      ipv6: CLIENT.ipv6,
     })
     this.#nodes = new Map(
       NODE_NAMES.map((name) => [
@@ -88,6 +89,7 @@ export class Cluster implements AsyncDisposable {
           namespace: memberId(prefix, name),
           cgroup: cgroup(name),
           ipv4: NODES[name].ipv4,
+          ipv6: NODES[name].ipv6,
           bpfRoot: bpfRoot(name),
         }),
       ]),
@@ -100,6 +102,7 @@ export class Cluster implements AsyncDisposable {
           namespace: memberId(prefix, name),
           cgroup: join(cgroup(PODS[name].node), 'kubepods', name),
           ipv4: PODS[name].ipv4,
+          ipv6: PODS[name].ipv6,
         }),
       ]),
     )

@@ -21,6 +21,16 @@ export { replaceFile } from './replace-file.ts'
 export { hostDevice } from './script.ts'
 export type { SourceKind, StageOptions } from './stage.ts'
 export { Stage, setStage } from './stage.ts'
-export type { MemberName, NodeName, NodeSettings, PodName } from './topology.ts'
-export { CLIENT, CLUSTER_CIDR, NODE_NAMES, NODES, POD_NAMES, POD_PORTS, PODS } from './topology.ts'
+export type { Family, MemberName, NodeName, NodeSettings, PodName } from './topology.ts'
+export {
+  CLIENT,
+  CLUSTER_CIDR,
+  CLUSTER_CIDR6,
+  FAMILIES,
+  NODE_NAMES,
+  NODES,
+  POD_NAMES,
+  POD_PORTS,
+  PODS,
+} from './topology.ts'
 export { until } from './until.ts'

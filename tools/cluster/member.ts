@@ -36,14 +36,22 @@ export class Member {
   /** Folder of the member's cgroup, version 2; its processes are in it. A pod's lies below its node's. */
   readonly cgroup: string
   readonly ipv4: string
+  readonly ipv6: string
   readonly #children = new Set<ChildProcess>()
   #agent: AgentHandle | undefined
 
-  constructor(facts: { name: MemberName; namespace: string; cgroup: string; ipv4: string }) {
+  constructor(facts: {
+    name: MemberName
+    namespace: string
+    cgroup: string
+    ipv4: string
+    ipv6: string
+  }) {
     this.name = facts.name
     this.namespace = facts.namespace
     this.cgroup = facts.cgroup
     this.ipv4 = facts.ipv4
+    this.ipv6 = facts.ipv6
   }
 
   /** The words that run a program in this namespace and cgroup; they go before its own. */

@@ -1,7 +1,7 @@
 /** From the topology to the shell script that builds it. Pure: text in, text out. */
 
 import type { NodeName, NodePlan, NodeSettings, PodPlan } from './topology.ts'
-import { CLIENT, CLUSTER_CIDR, NODE_NAMES, NODES, POD_NAMES, PODS } from './topology.ts'
+import { CLIENT, CLUSTER_CIDR, CLUSTER_CIDR6, NODE_NAMES, NODES, POD_NAMES, PODS } from './topology.ts'
 
 /** Names end up in a shell script, in device names and in pin paths: letters and digits, short. */
 const PREFIX = /^[a-z][a-z0-9]{0,15}$/
@@ -29,15 +29,22 @@ export function buildScript(prefix: string, settings: NodeSettings): string {
   const id = (member: string): string => memberId(prefix, member)
   const parts = [
     'set -e',
-    batch(undefined, [...namespaces(prefix).map((name) => `netns add ${name}`), ...veths(id)]),
+    batch(
+      undefined,
+      namespaces(prefix).map((name) => `netns add ${name}`),
+    ),
+    ...namespaces(prefix).map((name) => sysctl(name, IPV6_SYSCTLS)),
+    batch(undefined, veths(id)),
     batch(id('client'), [
       'link set lo up',
       `address add ${CLIENT.ipv4}/24 dev eth0`,
+      `address add ${CLIENT.ipv6}/64 dev eth0`,
       'link set eth0 up',
       `route add default via ${CLIENT.gateway}`,
+      `route add default via ${CLIENT.gateway6}`,
     ]),
     batch(id('router'), routerLines()),
-    sysctl(id('router'), { 'net.ipv4.ip_forward': 1 }),
+    sysctl(id('router'), FORWARDING),
   ]
   for (const name of NODE_NAMES) {
     parts.push(
@@ -45,6 +52,7 @@ export function buildScript(prefix: string, settings: NodeSettings): string {
       bridgeSysctl(id(name), settings.brNetfilter),
       batch(id(name), nodeLines(NODES[name])),
       iptables(id(name), settings),
+      ip6tables(id(name), settings),
     )
   }
   for (const name of POD_NAMES) parts.push(batch(id(name), podLines(PODS[name])))
@@ -63,7 +71,7 @@ export function plugScript(prefix: string, pod: PodPlan): string {
     // Others on the bridge may still know the address by the MAC of the device before; an announcement
     // would be lost, since the bridge's port forwards only a moment after the device is up.
     ...[pod.node, ...podsOf(pod.node).map((each) => each.name)].map((name) =>
-      batch(id(name), [`neigh flush to ${pod.ipv4}`]),
+      batch(id(name), [`neigh flush to ${pod.ipv4}`, `neigh flush to ${pod.ipv6}`]),
     ),
   ]
   return `${parts.join('\n')}\n`
@@ -105,11 +113,14 @@ function routerLines(): string[] {
   return [
     'link set lo up',
     `address add ${CLIENT.gateway}/24 dev to-client`,
+    `address add ${CLIENT.gateway6}/64 dev to-client`,
     'link set to-client up',
     ...NODE_NAMES.flatMap((name) => [
       `address add ${NODES[name].gateway}/24 dev to-${name}`,
+      `address add ${NODES[name].gateway6}/64 dev to-${name}`,
       `link set to-${name} up`,
       `route add ${NODES[name].podCidr} via ${NODES[name].ipv4}`,
+      `route add ${NODES[name].podCidr6} via ${NODES[name].ipv6}`,
     ]),
   ]
 }
@@ -122,11 +133,17 @@ function nodeLines(node: NodePlan): string[] {
   return [
     'link set lo up',
     `address add ${node.ipv4}/24 dev eth0`,
+    `address add ${node.ipv6}/64 dev eth0`,
     'link set eth0 up',
     `route add default via ${node.gateway}`,
-    ...others.map((other) => `route add ${other.podCidr} via ${node.gateway}`),
+    `route add default via ${node.gateway6}`,
+    ...others.flatMap((other) => [
+      `route add ${other.podCidr} via ${node.gateway}`,
+      `route add ${other.podCidr6} via ${node.gateway6}`,
+    ]),
     `link add cni0 address ${BRIDGE_MAC} type bridge`,
     `address add ${node.bridge} dev cni0`,
+    `address add ${node.bridge6} dev cni0`,
     'link set cni0 up',
     ...podsOf(node.name).flatMap(hostLines),
   ]
@@ -137,35 +154,60 @@ function hostLines(pod: PodPlan): string[] {
   const device = hostDevice(pod)
   return pod.attachment === 'bridge'
     ? [`link set ${device} master cni0 up`]
-    : [`link set ${device} up`, `route add ${pod.ipv4} dev ${device} scope link`]
+    : [
+        `address add ${LINK_GATEWAY6}/64 dev ${device}`,
+        `link set ${device} up`,
+        `route add ${pod.ipv4} dev ${device} scope link`,
+        `route add ${pod.ipv6} dev ${device}`,
+      ]
 }
 
 /** The gateway of a point-to-point pod is an address nobody has: the node answers ARP for it by proxy. */
 const LINK_GATEWAY = '169.254.1.1'
+/** In IPv6 it is the host's, on each of these links. */
+const LINK_GATEWAY6 = 'fe80::1'
 
 function podLines(pod: PodPlan): string[] {
   if (pod.attachment === 'point-to-point') {
     return [
       'link set lo up',
       `address add ${pod.ipv4}/32 dev eth0`,
+      `address add ${pod.ipv6}/128 dev eth0`,
       'link set eth0 up',
       `route add ${LINK_GATEWAY} dev eth0 scope link`,
       `route add default via ${LINK_GATEWAY} dev eth0`,
+      `route add default via ${LINK_GATEWAY6} dev eth0`,
     ]
   }
-  const [gateway, bits] = NODES[pod.node].bridge.split('/')
+  const { bridge, bridge6 } = NODES[pod.node]
+  const [gateway, bits] = bridge.split('/')
+  const [gateway6, bits6] = bridge6.split('/')
   return [
     'link set lo up',
     `address add ${pod.ipv4}/${bits} dev eth0`,
+    `address add ${pod.ipv6}/${bits6} dev eth0`,
     'link set eth0 up',
     `route add default via ${gateway}`,
+    `route add default via ${gateway6}`,
   ]
 }
+
+/**
+ * Set before there are devices. An address is its owner's at once, without a second of looking whether somebody else
+ * has it (RFC 4862, 5.4); and no router is asked for, for none answers.
+ */
+const IPV6_SYSCTLS = Object.fromEntries(
+  ['all', 'default'].flatMap((device) =>
+    ['accept_dad', 'accept_ra', 'router_solicitations'].map((name) => [`net.ipv6.conf.${device}.${name}`, 0]),
+  ),
+)
+
+const FORWARDING = { 'net.ipv4.ip_forward': 1, 'net.ipv6.conf.all.forwarding': 1 }
 
 function nodeSysctls(name: NodeName, settings: NodeSettings): Record<string, number> {
   const proxied = podsOf(name).filter((pod) => pod.attachment === 'point-to-point')
   return {
-    'net.ipv4.ip_forward': 1,
+    ...FORWARDING,
     'net.ipv4.conf.all.rp_filter': settings.rpFilter,
     'net.ipv4.conf.default.rp_filter': settings.rpFilter,
     ...Object.assign({}, ...proxied.map(proxyArp)),
@@ -180,41 +222,63 @@ function proxyArp(pod: PodPlan): Record<string, number> {
 
 /** Many kernels have br_netfilter as a module: its sysctl exists once it is loaded, and off is what absence means. */
 function bridgeSysctl(namespace: string, value: 0 | 1): string {
-  const set = sysctl(namespace, { 'net.bridge.bridge-nf-call-iptables': value })
+  const set = sysctl(namespace, {
+    'net.bridge.bridge-nf-call-iptables': value,
+    'net.bridge.bridge-nf-call-ip6tables': value,
+  })
   return value === 1
     ? `[ -e /proc/sys/net/bridge ] || modprobe br_netfilter\n${set}`
     : `[ ! -e /proc/sys/net/bridge ] || ${set}`
 }
 
 function iptables(namespace: string, settings: NodeSettings): string {
+  return tables(`${inside(namespace)} iptables-restore --noflush`, [
+    ...filterTable(settings, CLUSTER_CIDR, (node) => node.ipv4),
+    ...natTable(settings, CLUSTER_CIDR),
+  ])
+}
+
+function ip6tables(namespace: string, settings: NodeSettings): string {
+  const strict = ['*raw', '-A PREROUTING -m rpfilter --invert -j DROP', 'COMMIT']
+  return tables(`${inside(namespace)} ip6tables-restore --noflush`, [
+    ...(settings.rpFilter === 1 ? strict : []),
+    ...filterTable(settings, CLUSTER_CIDR6, (node) => node.ipv6),
+    ...natTable(settings, CLUSTER_CIDR6),
+  ])
+}
+
+function tables(command: string, lines: readonly string[]): string {
+  return lines.length === 0 ? '' : hereDocument(command, lines)
+}
+
+function filterTable(
+  settings: NodeSettings,
+  clusterCidr: string,
+  addressOf: (node: NodePlan) => string,
+): string[] {
   const filter = [
     ...(settings.dropInvalid
       ? ['INPUT', 'FORWARD'].map((chain) => `-A ${chain} -m conntrack --ctstate INVALID -j DROP`)
       : []),
-    ...(settings.forwardPolicyDrop ? forwardAccepts() : []),
+    ...(settings.forwardPolicyDrop ? forwardAccepts(clusterCidr, addressOf) : []),
   ]
-  const lines: string[] = []
-  if (filter.length > 0) {
-    const policy = settings.forwardPolicyDrop ? 'DROP' : 'ACCEPT'
-    lines.push('*filter', `:FORWARD ${policy} [0:0]`, ...filter, 'COMMIT')
-  }
-  if (settings.masquerade) {
-    lines.push(
-      '*nat',
-      `-A POSTROUTING -s ${CLUSTER_CIDR} ! -d ${CLUSTER_CIDR} -m comment --comment "cni: leave the cluster" -j MASQUERADE --random-fully`,
-      'COMMIT',
-    )
-  }
-  return lines.length === 0 ? '' : hereDocument(`${inside(namespace)} iptables-restore --noflush`, lines)
+  if (filter.length === 0) return []
+  return ['*filter', `:FORWARD ${settings.forwardPolicyDrop ? 'DROP' : 'ACCEPT'} [0:0]`, ...filter, 'COMMIT']
+}
+
+function natTable({ masquerade }: NodeSettings, clusterCidr: string): string[] {
+  if (!masquerade) return []
+  const rule = `-A POSTROUTING -s ${clusterCidr} ! -d ${clusterCidr} -m comment --comment "cni: leave the cluster" -j MASQUERADE --random-fully`
+  return ['*nat', rule, 'COMMIT']
 }
 
 /** What Kubernetes asks of a CNI and no more: pods reach pods, and nodes and pods reach each other. */
-function forwardAccepts(): string[] {
-  const pairs = NODE_NAMES.flatMap((name) => [
-    [CLUSTER_CIDR, NODES[name].ipv4],
-    [NODES[name].ipv4, CLUSTER_CIDR],
+function forwardAccepts(clusterCidr: string, addressOf: (node: NodePlan) => string): string[] {
+  const pairs = NODE_NAMES.map((name) => addressOf(NODES[name])).flatMap((address) => [
+    [clusterCidr, address],
+    [address, clusterCidr],
   ])
-  return [[CLUSTER_CIDR, CLUSTER_CIDR], ...pairs].map(
+  return [[clusterCidr, clusterCidr], ...pairs].map(
     ([source, destination]) => `-A FORWARD -s ${source} -d ${destination} -j ACCEPT`,
   )
 }

@@ -8,8 +8,14 @@
  *
  * Both nodes hang on links of their own, so traffic between them is routed; the external client knows
  * a route to the node addresses and to the pods, none to ClusterIPs. Each node shows the two ways CNIs
- * connect pods: a bridge (bridge, flannel) and a point-to-point link with proxy ARP (Calico, Cilium).
+ * connect pods: a bridge (bridge, flannel) and a point-to-point link whose gateway is an address of no network: by proxy
+ * ARP, and in IPv6 the host's link-local address (Calico, Cilium). Everybody has an address of both families.
  */
+
+/** The IP families: every member has an address under each name. */
+export type Family = 'ipv4' | 'ipv6'
+
+export const FAMILIES: readonly Family[] = ['ipv4', 'ipv6']
 
 /** How the host side of a pod's device is connected. */
 export type Attachment = 'bridge' | 'point-to-point'
@@ -23,11 +29,15 @@ export interface NodePlan {
   readonly name: NodeName
   /** The node's InternalIP, on `eth0`. */
   readonly ipv4: string
+  readonly ipv6: string
   /** The router's address on the node's link. */
   readonly gateway: string
+  readonly gateway6: string
   readonly podCidr: string
+  readonly podCidr6: string
   /** Address and prefix of the bridge `cni0`, which is the gateway of the pods on it. */
   readonly bridge: string
+  readonly bridge6: string
 }
 
 export interface PodPlan {
@@ -35,38 +45,71 @@ export interface PodPlan {
   readonly node: NodeName
   readonly attachment: Attachment
   readonly ipv4: string
+  readonly ipv6: string
 }
 
-/** The pods of the whole cluster lie in this range. */
+/** The pods of the whole cluster lie in these ranges. */
 export const CLUSTER_CIDR = '10.244.0.0/16'
+export const CLUSTER_CIDR6 = 'fd00:10:244::/48'
 
-export const CLIENT = { ipv4: '203.0.113.10', gateway: '203.0.113.1' } as const
+export const CLIENT = {
+  ipv4: '203.0.113.10',
+  ipv6: '2001:db8:c::10',
+  gateway: '203.0.113.1',
+  gateway6: '2001:db8:c::1',
+} as const
 
 export const NODES: Readonly<Record<NodeName, NodePlan>> = {
   n1: {
     name: 'n1',
     ipv4: '192.168.1.11',
+    ipv6: '2001:db8:1::11',
     gateway: '192.168.1.1',
+    gateway6: '2001:db8:1::1',
     podCidr: '10.244.1.0/24',
+    podCidr6: 'fd00:10:244:1::/64',
     bridge: '10.244.1.1/25',
+    bridge6: 'fd00:10:244:1::1/80',
   },
   n2: {
     name: 'n2',
     ipv4: '192.168.2.12',
+    ipv6: '2001:db8:2::12',
     gateway: '192.168.2.1',
+    gateway6: '2001:db8:2::1',
     podCidr: '10.244.2.0/24',
+    podCidr6: 'fd00:10:244:2::/64',
     bridge: '10.244.2.1/25',
+    bridge6: 'fd00:10:244:2::1/80',
   },
 }
 
-/** The lower half of a node's range is on its bridge, the upper half is routed pod by pod. */
+/** The lower part of a node's range is on its bridge, the upper one is routed pod by pod. */
 export const PODS: Readonly<Record<PodName, PodPlan>> = {
-  p1: { name: 'p1', node: 'n1', attachment: 'bridge', ipv4: '10.244.1.11' },
-  p2: { name: 'p2', node: 'n1', attachment: 'bridge', ipv4: '10.244.1.12' },
-  p3: { name: 'p3', node: 'n1', attachment: 'point-to-point', ipv4: '10.244.1.133' },
-  p4: { name: 'p4', node: 'n1', attachment: 'point-to-point', ipv4: '10.244.1.134' },
-  p5: { name: 'p5', node: 'n2', attachment: 'bridge', ipv4: '10.244.2.15' },
-  p6: { name: 'p6', node: 'n2', attachment: 'point-to-point', ipv4: '10.244.2.136' },
+  p1: { name: 'p1', node: 'n1', attachment: 'bridge', ipv4: '10.244.1.11', ipv6: 'fd00:10:244:1::11' },
+  p2: { name: 'p2', node: 'n1', attachment: 'bridge', ipv4: '10.244.1.12', ipv6: 'fd00:10:244:1::12' },
+  p3: {
+    name: 'p3',
+    node: 'n1',
+    attachment: 'point-to-point',
+    ipv4: '10.244.1.133',
+    ipv6: 'fd00:10:244:1:1::33',
+  },
+  p4: {
+    name: 'p4',
+    node: 'n1',
+    attachment: 'point-to-point',
+    ipv4: '10.244.1.134',
+    ipv6: 'fd00:10:244:1:1::34',
+  },
+  p5: { name: 'p5', node: 'n2', attachment: 'bridge', ipv4: '10.244.2.15', ipv6: 'fd00:10:244:2::15' },
+  p6: {
+    name: 'p6',
+    node: 'n2',
+    attachment: 'point-to-point',
+    ipv4: '10.244.2.136',
+    ipv6: 'fd00:10:244:2:1::36',
+  },
 }
 
 export const NODE_NAMES: readonly NodeName[] = ['n1', 'n2']
@@ -78,13 +121,13 @@ export const POD_PORTS = { tcp: [8080, 9090], udp: [5353] } as const
 
 /** What an administrator or a CNI may have set up on the nodes, and what a test varies. */
 export interface NodeSettings {
-  /** `net.ipv4.conf.all.rp_filter`. */
+  /** `net.ipv4.conf.all.rp_filter`. IPv6 has no such setting: there 1 is a rule of ip6tables, as firewalld has one. */
   readonly rpFilter: 0 | 1 | 2
-  /** iptables FORWARD has policy DROP, and rules of the CNI's that accept pods and nodes among each other. */
+  /** FORWARD has policy DROP in iptables and ip6tables, and rules of the CNI's that accept pods and nodes among each other. */
   readonly forwardPolicyDrop: boolean
-  /** iptables drops what conntrack calls INVALID, in FORWARD and INPUT. */
+  /** iptables and ip6tables drop what conntrack calls INVALID, in FORWARD and INPUT. */
   readonly dropInvalid: boolean
-  /** `net.bridge.bridge-nf-call-iptables` of the nodes. */
+  /** `net.bridge.bridge-nf-call-iptables` and `-ip6tables` of the nodes. */
   readonly brNetfilter: 0 | 1
   /** The CNI masquerades what leaves from a pod to outside the cluster's range, as flannel does. */
   readonly masquerade: boolean
