@@ -134,8 +134,7 @@ __noinline int choose_backend(struct __sk_buff *skb, struct device *device)
 		if (!id)
 			id = next_backend(&scratch->asked, &scratch->backend, &count);
 		if (!id)
-			return scratch->asked.when_empty == WHEN_EMPTY_DROP ? DROP_REASON_NO_ENDPOINT_DROPPED :
-									      DROP_REASON_NO_ENDPOINT_REJECTED;
+			return reason_when_empty(&scratch->asked);
 		scratch->request.backend = id;
 		scratch->request.generation = scratch->backend.generation;
 		aim_flow(skb, &scratch->request, &scratch->asked, device, &scratch->backend);
@@ -175,7 +174,8 @@ static __always_inline addr_t hairpin_source(const struct frontend *frontend, ad
 static __always_inline int refuse(__u32 service, __u32 reason)
 {
 	count_refused(service, reason);
-	return reason == DROP_REASON_NO_ENDPOINT_DROPPED ? VERDICT_DROP : VERDICT_REJECT;
+	return reason == DROP_REASON_NO_ENDPOINT_DROPPED || reason == DROP_REASON_SOURCE_RANGE ? VERDICT_DROP :
+												 VERDICT_REJECT;
 }
 
 /* The first packet of a flow: balance it. */
@@ -193,6 +193,9 @@ __noinline int open_flow(struct __sk_buff *skb, struct packet *packet, struct fr
 	if (!fill_request(&scratch->asked, frontend,
 			  device->class == DEVICE_CLASS_EXTERNAL ? CLIENT_CLASS_EXTERNAL : CLIENT_CLASS_INTERNAL))
 		return VERDICT_NEXT;
+	/* Whether there is an endpoint or not: who is kept out must not learn it. */
+	if (is_guarded(&scratch->asked, frontend) && !is_in_source_ranges(&scratch->asked))
+		return refuse(scratch->asked.service, DROP_REASON_SOURCE_RANGE);
 	if (flows_full())
 		return refuse(scratch->asked.service, DROP_REASON_FLOWS_FULL);
 	begin_flow(&scratch->request, skb, packet);

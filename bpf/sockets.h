@@ -53,13 +53,11 @@ static __always_inline bool is_host_socket(struct bpf_sock_addr *context)
 }
 
 /* Connection refused where the kernel lets a program say so (5.18), else EPERM. */
-static __always_inline void refuse_socket(__u32 service, __u8 when_empty)
+static __always_inline void refuse_socket(__u32 service, __u32 reason)
 {
-	bool drop = when_empty == WHEN_EMPTY_DROP;
-
-	count_refused(service, drop ? DROP_REASON_NO_ENDPOINT_DROPPED : DROP_REASON_NO_ENDPOINT_REJECTED);
+	count_refused(service, reason);
 	if (have_set_retval)
-		bpf_set_retval(drop ? -ETIMEDOUT : -ECONNREFUSED);
+		bpf_set_retval(reason == DROP_REASON_NO_ENDPOINT_REJECTED ? -ECONNREFUSED : -ETIMEDOUT);
 }
 
 /* Fills a frontend for the peer; false when it is none. */
@@ -166,10 +164,15 @@ static __always_inline __u32 balance_socket(const struct frontend *frontend, con
 	struct request request = { .netns_cookie = host_netns_cookie };
 	__u32 id = 0;
 
-	if (fill_request(&request, frontend, CLIENT_CLASS_INTERNAL))
+	if (fill_request(&request, frontend, CLIENT_CLASS_INTERNAL)) {
+		if (is_guarded(&request, frontend) && request.service_flags & SERVICE_FLAG_NODE_DENIED) {
+			refuse_socket(request.service, DROP_REASON_SOURCE_RANGE);
+			return 0;
+		}
 		id = pick_for_socket(&request, backend, cookie, peer);
+	}
 	if (!id)
-		refuse_socket(request.service, request.when_empty);
+		refuse_socket(request.service, reason_when_empty(&request));
 	return id;
 }
 

@@ -90,8 +90,8 @@ enum scheduler {
 
 /* Bits of struct service.flags. */
 enum service_flag {
-	SERVICE_FLAG_SOURCE_RANGES = 1, /* external clients must be in source_ranges */
-	SERVICE_FLAG_NODE_DENIED = 2,	/* ... and this node is not: for its sockets */
+	SERVICE_FLAG_SOURCE_RANGES = 1, /* source_ranges has the clients of its load-balancer addresses */
+	SERVICE_FLAG_NODE_DENIED = 2,	/* ... and this node is not among them: for its sockets */
 };
 
 enum backend_state {

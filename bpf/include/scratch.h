@@ -13,6 +13,7 @@ struct request {
 	__u8 when_empty;
 	__u16 zero;
 	__u32 affinity_seconds;
+	__u32 service_flags; /* enum service_flag */
 	__u64 netns_cookie; /* affinity's client, for a socket */
 	addr_t client;	    /* affinity's client, for a packet */
 	addr_t hairpin_source; /* what a backend that is the client itself sees as the client */

@@ -78,7 +78,33 @@ static __always_inline bool fill_request(struct request *request, const struct f
 	request->when_empty = service->when_empty[rule];
 	request->list = id * LIST_KIND_COUNT + request->list_kind;
 	request->affinity_seconds = service->affinity_seconds;
+	request->service_flags = service->flags;
 	return true;
+}
+
+/* loadBalancerSourceRanges guard load-balancer addresses alone, but against every client. */
+static __always_inline bool is_guarded(const struct request *request, const struct frontend *frontend)
+{
+	return frontend->kind == FRONTEND_KIND_LOAD_BALANCER &&
+	       request->service_flags & SERVICE_FLAG_SOURCE_RANGES;
+}
+
+static __always_inline bool is_in_source_ranges(const struct request *request)
+{
+	struct source_range_key key = {
+		.prefix_length = 8 * (sizeof(key.service) + sizeof(key.address)),
+		.service = bpf_htonl(request->service),
+		.address = request->client,
+	};
+
+	return bpf_map_lookup_elem(&source_ranges, &key);
+}
+
+/* Why a request whose list is empty ends: enum drop_reason. */
+static __always_inline __u32 reason_when_empty(const struct request *request)
+{
+	return request->when_empty == WHEN_EMPTY_DROP ? DROP_REASON_NO_ENDPOINT_DROPPED :
+							DROP_REASON_NO_ENDPOINT_REJECTED;
 }
 
 static __always_inline struct affinity_key affinity_key(const struct request *request)

@@ -45,6 +45,11 @@ test('the choice of a list stands at twice the kind of frontend plus the class o
   assert.deepEqual([affinitySeconds, flags, family, protocol], [60, serviceFlag.SOURCE_RANGES, 4, 6])
 })
 
+test('a node that is not in the source ranges is told apart', () => {
+  const denied = { ...PORT, nodeAllowed: false }
+  assert.equal(serviceEntry(denied, ipv4Layout).flags, serviceFlag.SOURCE_RANGES | serviceFlag.NODE_DENIED)
+})
+
 test('a source range is the service, then the prefix, and its length counts both', () => {
   const [key = ''] = sourceRangeKeys(PORT, 258, ipv4Layout)
   const bytes = keyBytes(key)

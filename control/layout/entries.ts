@@ -61,7 +61,9 @@ export function serviceEntry(port: ServicePort, layout: FamilyLayout): Service {
     list,
     whenEmpty: empty,
     affinitySeconds: port.affinitySeconds,
-    flags: port.sourceRanges === undefined ? 0 : serviceFlag.SOURCE_RANGES,
+    flags:
+      (port.sourceRanges === undefined ? 0 : serviceFlag.SOURCE_RANGES) |
+      (port.nodeAllowed ? 0 : serviceFlag.NODE_DENIED),
     clusterIp,
     maglev: [0, 0],
     scheduler: SCHEDULERS[port.scheduler],

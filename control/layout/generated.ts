@@ -1886,7 +1886,7 @@ export const maps = {
   scratch4: {
     type: 'percpu_array',
     keySize: 4,
-    valueSize: 240,
+    valueSize: 248,
     maxEntries: 1,
     keyType: 'u32',
     valueType: '',
@@ -1894,7 +1894,7 @@ export const maps = {
   scratch6: {
     type: 'percpu_array',
     keySize: 4,
-    valueSize: 368,
+    valueSize: 376,
     maxEntries: 1,
     keyType: 'u32',
     valueType: '',

@@ -63,6 +63,7 @@ function servicePort(made: MadeUpPort, frontends: readonly Frontend[]): ServiceP
     },
     affinitySeconds: made.affinitySeconds,
     sourceRanges: made.sourceRanges,
+    nodeAllowed: true,
     scheduler: 'round-robin',
   }
 }

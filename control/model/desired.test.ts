@@ -260,14 +260,15 @@ test('what the model knows of the node comes from its object, where there is one
   const object = {
     name: 'n1',
     labels: { 'topology.kubernetes.io/zone': 'a' },
-    internalIPs: [],
-    externalIPs: [],
+    internalIPs: ['192.168.000.2', '192.168.0.3'],
+    externalIPs: ['203.0.113.2', '2001:DB8::2', 'n1.example'],
     podCIDRs: [],
   }
-  assert.deepEqual(nodeFacts('n1', object, ['192.168.0.2']), {
+  assert.deepEqual(nodeFacts('n1', object, ['10.0.0.1']), {
     name: 'n1',
     zone: 'a',
-    addresses: ['192.168.0.2'],
+    ips: ['192.168.0.2', '2001:db8::2'],
+    addresses: ['10.0.0.1'],
   })
-  assert.deepEqual(nodeFacts('n1', undefined, []), { name: 'n1', zone: '', addresses: [] })
+  assert.deepEqual(nodeFacts('n1', undefined, []), { name: 'n1', zone: '', ips: [], addresses: [] })
 })

@@ -1,6 +1,6 @@
 /** From what the sources know to what the kernel should do: all of it, or only what a change concerns. */
 
-import { cidrContains, parseCidr } from './address.ts'
+import { cidrContains, parseAddress, parseCidr } from './address.ts'
 import { withChanges } from './changed-map.ts'
 import { type Claims, noClaims, updateClaims } from './claims.ts'
 import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
@@ -12,6 +12,7 @@ import type {
   ClientClass,
   ClusterSnapshot,
   DesiredState,
+  Family,
   Frontend,
   FrontendKind,
   Node,
@@ -47,9 +48,22 @@ export const emptyModel: Model = {
 /** Label of a Node that names its zone. */
 const ZONE_LABEL = 'topology.kubernetes.io/zone'
 
-/** What the model must know of this node. `node` is its object, undefined while the source has none. */
+/**
+ * What the model must know of this node. `node` is its object, undefined while the source has none; `addresses` are those
+ * of its interfaces.
+ */
 export function nodeFacts(name: string, node: Node | undefined, addresses: readonly string[]): NodeFacts {
-  return { name, zone: node?.labels[ZONE_LABEL] ?? '', addresses }
+  return { name, zone: node?.labels[ZONE_LABEL] ?? '', ips: nodeIPs(node), addresses }
+}
+
+/** Of each family the first InternalIP, or else the first ExternalIP: what kube-proxy takes for the node's. */
+function nodeIPs(node: Node | undefined): readonly string[] {
+  const ips = new Map<Family, string>()
+  for (const text of [...(node?.internalIPs ?? []), ...(node?.externalIPs ?? [])]) {
+    const address = parseAddress(text)
+    if (address !== undefined && !ips.has(address.family)) ips.set(address.family, address.text)
+  }
+  return [...ips.values()]
 }
 
 /** The meaning of the whole cluster for one node. Everything in `changed` is new. */
@@ -187,7 +201,7 @@ function computePort(
     local,
     choices: choicesFor(wanted.internalLocal, externalLocal, anyUsable),
     affinitySeconds: wanted.affinitySeconds,
-    sourceRanges: withOwnAddresses(port, node),
+    ...rangesFor(port, node),
     scheduler: wanted.scheduler,
   }
 }
@@ -196,19 +210,22 @@ function computePort(
  * Where this node itself is among the allowed sources, so are the service's load-balancer addresses: a connection from
  * the node to such an address, when that is bound to an interface of the node, has it as its source too.
  */
-function withOwnAddresses(port: WantedPort, node: NodeFacts): readonly string[] | undefined {
-  const ranges = port.sourceRanges
-  if (ranges === undefined) return undefined
-  const allowsNode = ranges.some((range) => {
+function rangesFor(port: WantedPort, node: NodeFacts): Pick<ServicePort, 'sourceRanges' | 'nodeAllowed'> {
+  const { sourceRanges } = port
+  if (sourceRanges === undefined) return { sourceRanges, nodeAllowed: true }
+  const nodeAllowed = sourceRanges.some((range) => {
     const cidr = parseCidr(range)
-    return cidr !== undefined && node.addresses.some((address) => cidrContains(cidr, address))
+    return cidr !== undefined && node.ips.some((address) => cidrContains(cidr, address))
   })
-  if (!allowsNode) return ranges
+  if (!nodeAllowed) return { sourceRanges, nodeAllowed }
   const length = port.family === 'ipv4' ? 32 : 128
   const own = port.claims.flatMap(({ frontend }) =>
     frontend.kind === 'LoadBalancer' ? [`${frontend.address}/${length}`] : [],
   )
-  return [...ranges, ...own.filter((range) => !ranges.includes(range))]
+  return {
+    sourceRanges: [...sourceRanges, ...own.filter((range) => !sourceRanges.includes(range))],
+    nodeAllowed,
+  }
 }
 
 type Choices = Readonly<Record<FrontendKind, Readonly<Record<ClientClass, Choice>>>>

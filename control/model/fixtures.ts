@@ -68,9 +68,9 @@ export function makeSlice(
   }
 }
 
-/** The node `n1`, without zone, address 192.168.0.2. */
+/** The node `n1`, without zone, known by its only address 192.168.0.2. */
 export function makeNodeFacts(fields: Partial<NodeFacts> = {}): NodeFacts {
-  return { name: 'n1', zone: '', addresses: ['192.168.0.2'], ...fields }
+  return { name: 'n1', zone: '', ips: ['192.168.0.2'], addresses: ['192.168.0.2'], ...fields }
 }
 
 /** A cluster of these services and slices, grouped as sources group them. */

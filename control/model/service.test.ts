@@ -136,8 +136,21 @@ describe('source ranges', () => {
   })
 
   test('that allow the node allow the service its own address too', () => {
-    const { ports } = portsOf(ranges('192.168.0.0/24'))
-    assert.deepEqual(ports[0]?.sourceRanges, ['192.168.0.0/24', '1.2.3.4/32'])
+    const [port] = portsOf(ranges('192.168.0.0/24')).ports
+    assert.deepEqual([port?.sourceRanges, port?.nodeAllowed], [['192.168.0.0/24', '1.2.3.4/32'], true])
+  })
+
+  test('that do not have the node keep its own processes out; so does a node whose address nobody says', () => {
+    const [port] = portsOf(ranges('192.168.1.0/24')).ports
+    assert.deepEqual([port?.sourceRanges, port?.nodeAllowed], [['192.168.1.0/24'], false])
+    const cluster = makeCluster([makeService(ranges('192.168.0.0/24'))])
+    const unknown = desiredState(cluster, makeNodeFacts({ ips: [] })).desired
+    assert.equal(unknown.services.get('default/web')?.[0]?.nodeAllowed, false)
+  })
+
+  test('that are not there keep nobody out, whatever the node is', () => {
+    const { desired } = desiredState(makeCluster([makeService(ranges())]), makeNodeFacts({ ips: [] }))
+    assert.equal(desired.services.get('default/web')?.[0]?.nodeAllowed, true)
   })
 
   test('one that cannot be read lets nobody in, instead of everybody', () => {

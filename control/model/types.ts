@@ -119,7 +119,12 @@ export interface NodeFacts {
   readonly name: string
   /** Label `topology.kubernetes.io/zone`; empty when the node has none. */
   readonly zone: string
-  /** The node's own addresses, canonical, for source ranges and `nodePortAddresses: primary`. */
+  /**
+   * The addresses the cluster knows the node by, canonical, at most one of each family; none while its Node object says
+   * none. For source ranges.
+   */
+  readonly ips: readonly string[]
+  /** All that is assigned to its interfaces (but for those that IPVS keeps there), canonical. */
   readonly addresses: readonly string[]
 }
 
@@ -188,8 +193,13 @@ export interface ServicePort {
   readonly choices: Readonly<Record<FrontendKind, Readonly<Record<ClientClass, Choice>>>>
   /** 0: no affinity. */
   readonly affinitySeconds: number
-  /** Canonical CIDRs of this family that external clients must be in; undefined: no restriction. Load-balancer addresses only. */
+  /**
+   * Canonical CIDRs of this family that clients of its load-balancer addresses must be in, wherever they are; undefined:
+   * no restriction.
+   */
   readonly sourceRanges: readonly string[] | undefined
+  /** Whether processes of this node may use the load-balancer addresses: it is in the ranges, or there are none. */
+  readonly nodeAllowed: boolean
   readonly scheduler: Scheduler
 }
 

@@ -92,6 +92,7 @@ export class Datapath implements Disposable {
   readonly backendSlots: TypedMap<number, number>
   readonly backends: TypedMap<number, layout.Backend4>
   readonly affinities: TypedMap<layout.AffinityKey4, layout.Affinity4>
+  readonly sourceRanges: TypedMap<layout.SourceRangeKey4, number>
   readonly flows: TypedMap<layout.FlowKey4, layout.Flow4>
   readonly embryonic: TypedMap<layout.FlowKey4, layout.Flow4>
   readonly outbounds: TypedMap<layout.FlowKey4, layout.Outbound4>
@@ -116,6 +117,7 @@ export class Datapath implements Disposable {
     this.backendSlots = view('backend_slots4', u32, u32)
     this.backends = view('backends4', u32, layout.backend4)
     this.affinities = view('affinity4', layout.affinityKey4, layout.affinity4)
+    this.sourceRanges = view('source_ranges4', layout.sourceRangeKey4, u32)
     this.flows = view('flows4', layout.flowKey4, layout.flow4)
     this.embryonic = view('embryonic4', layout.flowKey4, layout.flow4)
     this.outbounds = view('outbound4', layout.flowKey4, layout.outbound4)

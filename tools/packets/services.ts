@@ -30,7 +30,13 @@ export interface ServiceFields {
   /** `10.96.0.1:80` */
   readonly clusterIp: string
   readonly nodePort?: number
-  /** External clients of the node port use the backends on this node only. */
+  /** A load-balancer address, at the ClusterIP's port. */
+  readonly loadBalancer?: string
+  /** An external address, at the ClusterIP's port. */
+  readonly externalIp?: string
+  /** `address/length`: whom the load-balancer address is open to. */
+  readonly sourceRanges?: readonly string[]
+  /** `externalTrafficPolicy: Local`: external clients use the backends on this node only. */
   readonly localPolicy?: boolean
   /** Backends of both lists, in their order; of the local list only those on this node. */
   readonly backends?: readonly (string | BackendFields)[]
@@ -103,6 +109,7 @@ export class ServiceWriter {
       'LOCAL',
       backends.filter((_, i) => wanted[i]?.onNode),
     )
+    this.setSourceRanges(id, fields.sourceRanges)
     this.#writeFrontends(id, fields, address, port, protocol)
     return { id, clusterIp: fields.clusterIp, backends }
   }
@@ -113,6 +120,19 @@ export class ServiceWriter {
     for (const { id } of backends) this.#datapath.backendSlots.set(this.#slots++, id)
     const list = service * layout.listKind.COUNT + layout.listKind[kind]
     this.#datapath.lists.set(list, { first, count: backends.length })
+  }
+
+  /** Whom the load-balancer address is open to, beside those it is open to already; undefined: everybody. */
+  setSourceRanges(id: number, ranges: readonly string[] | undefined): void {
+    const service = this.#datapath.services.get(id)
+    if (service === undefined) throw new RangeError(`no service ${id}`)
+    const flags = ranges === undefined ? 0 : layout.serviceFlag.SOURCE_RANGES
+    this.#datapath.services.set(id, { ...service, flags })
+    for (const range of ranges ?? []) this.#datapath.sourceRanges.set(sourceRangeKey(id, range), 1)
+  }
+
+  removeSourceRange(id: number, range: string): void {
+    this.#datapath.sourceRanges.delete(sourceRangeKey(id, range))
   }
 
   /** Takes a backend out of its lists: draining, or gone. */
@@ -148,9 +168,10 @@ export class ServiceWriter {
     const clusterIp = new Uint8Array(16)
     clusterIp.set(address)
     const list = new Uint8Array(8).fill(layout.listKind.CLUSTER)
-    if (fields.localPolicy)
-      list[layout.frontendKind.NODE_PORT * layout.clientClass.COUNT + layout.clientClass.EXTERNAL] =
-        layout.listKind.LOCAL
+    const { NODE_PORT, LOAD_BALANCER, EXTERNAL_IP } = layout.frontendKind
+    for (const kind of fields.localPolicy ? [NODE_PORT, LOAD_BALANCER, EXTERNAL_IP] : []) {
+      list[kind * layout.clientClass.COUNT + layout.clientClass.EXTERNAL] = layout.listKind.LOCAL
+    }
     this.#datapath.services.set(id, {
       list,
       whenEmpty: new Uint8Array(8).fill(
@@ -175,11 +196,19 @@ export class ServiceWriter {
     port: number,
     protocol: number,
   ): void {
-    const { CLUSTER_IP, NODE_PORT } = layout.frontendKind
-    const key = { address, port, protocol, zero: 0 }
+    const { CLUSTER_IP, NODE_PORT, LOAD_BALANCER, EXTERNAL_IP } = layout.frontendKind
     this.#datapath.clusterIps.set({ address }, { address, services: 1 })
-    this.#datapath.frontends.set(key, { key, service, kind: CLUSTER_IP, flags: 0, zero: 0 })
-    this.#datapath.setFilterBit('frontend', fields.clusterIp.split(':')[0] ?? '')
+    const named = [
+      [CLUSTER_IP, fields.clusterIp.split(':')[0]],
+      [LOAD_BALANCER, fields.loadBalancer],
+      [EXTERNAL_IP, fields.externalIp],
+    ] as const
+    for (const [kind, text] of named) {
+      if (text === undefined) continue
+      const key = { address: addressBytes(text), port, protocol, zero: 0 }
+      this.#datapath.frontends.set(key, { key, service, kind, flags: 0, zero: 0 })
+      this.#datapath.setFilterBit('frontend', text)
+    }
     if (fields.nodePort === undefined) return
     const nodePort = { address: NO_ADDRESS, port: fields.nodePort, protocol, zero: 0 }
     this.#datapath.nodePorts.set(
@@ -187,4 +216,9 @@ export class ServiceWriter {
       { key: nodePort, service, kind: NODE_PORT, flags: layout.frontendFlag.ON_NODE, zero: 0 },
     )
   }
+}
+
+function sourceRangeKey(service: number, range: string): layout.SourceRangeKey4 {
+  const [address = '', length] = range.split('/')
+  return { prefixLength: 32 + Number(length), service, address: addressBytes(address) }
 }

@@ -55,6 +55,7 @@ export function servicePort(
     },
     affinitySeconds: 0,
     sourceRanges: undefined,
+    nodeAllowed: true,
     scheduler: 'round-robin',
     ...more,
   }
