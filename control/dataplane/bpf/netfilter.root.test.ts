@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { after, before, describe, test } from 'node:test'
-import { CLIENT, type Cluster, createCluster, PODS } from '../../../tools/cluster/index.ts'
+import {
+  CLIENT,
+  type Cluster,
+  createCluster,
+  FAMILIES,
+  type Family,
+  formatSocketAddress,
+  NODES,
+  PODS,
+} from '../../../tools/cluster/index.ts'
 import { type RunCommand, runCommand } from './command.ts'
 import { createNetfilter, type Netfilter, removeNetfilter } from './netfilter.ts'
 
@@ -21,7 +30,7 @@ function createSubject(run: RunCommand): { netfilter: Netfilter; lines: string[]
   const netfilter = createNetfilter({
     marks: { masquerade: MASQUERADE, accept: ACCEPT },
     nodePorts: { first: 30_000, last: 32_767 },
-    families: ['ipv4'],
+    families: ['ipv4', 'ipv6'],
     log: { info: (text) => lines.push(`info ${text}`), warn: (text) => lines.push(`warn ${text}`) },
     run,
   })
@@ -45,31 +54,39 @@ describe('our rules in a network namespace of their own', () => {
     assert.deepEqual(lines, [
       'info installed nft table inet sluice',
       'info installed iptables chain SLUICE-FORWARD',
+      'info installed ip6tables chain SLUICE-FORWARD',
     ])
-    const rules = await output('iptables', '-S')
+    const rules = async () => [await output('iptables', '-S'), await output('ip6tables', '-S')]
+    const installed = await rules()
     const table = await output('nft', 'list', 'table', 'inet', 'sluice')
 
     await netfilter.ensure()
-    assert.equal(lines.length, 2, 'nothing to do the second time')
+    assert.equal(lines.length, 3, 'nothing to do the second time')
 
     lines.length = 0
     await output('nft', 'flush', 'chain', 'inet', 'sluice', 'nat_postrouting')
     await output('iptables', '-F', 'FORWARD')
+    await output('ip6tables', '-F', 'SLUICE-FORWARD')
     await netfilter.ensure()
-    assert.equal(lines.length, 2)
+    assert.equal(lines.length, 3)
     assert.match(lines[0] ?? '', /^warn repaired nft table inet sluice/)
     assert.match(lines[1] ?? '', /^warn repaired iptables chain SLUICE-FORWARD/)
-    assert.equal(await output('iptables', '-S'), rules)
+    assert.match(lines[2] ?? '', /^warn repaired ip6tables chain SLUICE-FORWARD/)
+    assert.deepEqual(await rules(), installed)
     assert.equal(await output('nft', 'list', 'table', 'inet', 'sluice'), table)
 
     lines.length = 0
     await output('nft', 'flush', 'ruleset')
     await netfilter.ensure()
-    assert.equal(lines.length, 2)
-    assert.equal(await output('iptables', '-S'), rules)
+    assert.equal(lines.length, 3)
+    assert.deepEqual(await rules(), installed)
 
     const { removed } = await removeNetfilter(run)
-    assert.deepEqual(removed, ['nft table inet sluice', 'iptables-nft chain SLUICE-FORWARD'])
+    assert.deepEqual(removed, [
+      'nft table inet sluice',
+      'iptables-nft chain SLUICE-FORWARD',
+      'ip6tables-nft chain SLUICE-FORWARD',
+    ])
     assert.equal((await output('nft', 'list', 'ruleset')).includes('sluice'), false)
     assert.deepEqual(await removeNetfilter(run), { removed: [] })
   })
@@ -108,6 +125,7 @@ describe('our rules in a network namespace of their own', () => {
     assert.equal(lines.length, 1)
     const { removed } = await removeNetfilter(run)
     assert.deepEqual(removed.slice(1).sort(), [
+      'ip6tables-nft chain SLUICE-FORWARD',
       'iptables-legacy chain SLUICE-FORWARD',
       'iptables-nft chain SLUICE-FORWARD',
     ])
@@ -119,7 +137,6 @@ describe('packets on a node whose FORWARD drops', () => {
   let cluster: Cluster
   let run: RunCommand
   const node = (): ReturnType<Cluster['node']> => cluster.node('n1')
-  const target = `${PODS.p1.ipv4}:8080`
 
   before(async () => {
     cluster = await createCluster({ prefix: PREFIX, forwardPolicyDrop: true })
@@ -139,13 +156,14 @@ describe('packets on a node whose FORWARD drops', () => {
   after(() => cluster.remove())
 
   /** Marks what comes from the client, as the programs would at ingress. */
-  async function withMark(mark: number, act: () => Promise<void>): Promise<void> {
-    const rule = ['PREROUTING', '-s', CLIENT.ipv4, '-j', 'MARK', '--or-mark', `0x${mark.toString(16)}`]
-    await node().exec(['iptables', '-t', 'mangle', '-A', ...rule])
+  async function withMark(family: Family, mark: number, act: () => Promise<void>): Promise<void> {
+    const command = family === 'ipv4' ? 'iptables' : 'ip6tables'
+    const rule = ['PREROUTING', '-s', CLIENT[family], '-j', 'MARK', '--or-mark', `0x${mark.toString(16)}`]
+    await node().exec([command, '-t', 'mangle', '-A', ...rule])
     try {
       await act()
     } finally {
-      await node().exec(['iptables', '-t', 'mangle', '-D', ...rule])
+      await node().exec([command, '-t', 'mangle', '-D', ...rule])
     }
   }
 
@@ -154,43 +172,48 @@ describe('packets on a node whose FORWARD drops', () => {
     return Number(/"packets": (\d+)/.exec(stdout)?.[1])
   }
 
-  test('without a mark they are dropped as before', async () => {
-    assert.deepEqual(await cluster.client.ask({ to: target, timeoutMs: 300 }), {
-      ok: false,
-      error: 'TIMEOUT',
-    })
-  })
+  for (const family of FAMILIES) {
+    const target = formatSocketAddress({ address: PODS.p1[family], port: 8080 })
+    const [gateway] = (family === 'ipv4' ? NODES.n1.bridge : NODES.n1.bridge6).split('/')
 
-  test('with the accept mark they pass, and so do the answers, with the client seen', async () => {
-    await withMark(ACCEPT, async () => {
-      const answer = await cluster.client.ask({ to: target })
-      assert.equal(answer.ok && answer.peer.address, CLIENT.ipv4)
-    })
-  })
-
-  for (const protocol of ['tcp', 'udp'] as const) {
-    test(`with the masquerade mark ${protocol} comes from the node, from a port outside the node ports`, async () => {
-      const to = protocol === 'tcp' ? target : `${PODS.p1.ipv4}:5353`
-      await withMark(ACCEPT | MASQUERADE, async () => {
-        const answers = await cluster.client.request({ to, protocol, count: 20 })
-        for (const answer of answers) {
-          assert.ok(answer.ok, JSON.stringify(answer))
-          assert.equal(answer.peer.address, '10.244.1.1')
-          assert.ok(answer.peer.port >= 1024 && answer.peer.port <= 29_999, answer.peer.port.toString())
-        }
+    test(`without a mark they are dropped as before (${family})`, async () => {
+      assert.deepEqual(await cluster.client.ask({ to: target, timeoutMs: 300 }), {
+        ok: false,
+        error: 'TIMEOUT',
       })
     })
-  }
 
-  test('the masquerade mark is cleared from every packet of a connection, and no other bit is', async () => {
-    const [marked, foreign] = [await counter('marked'), await counter('foreign')]
-    await withMark(ACCEPT | MASQUERADE | FOREIGN, async () => {
-      const group = await cluster.client.open({ to: target, count: 3 })
-      await group.exchange()
-      await group.exchange()
-      await group.close()
+    test(`with the accept mark they pass, and so do the answers, with the client seen (${family})`, async () => {
+      await withMark(family, ACCEPT, async () => {
+        const answer = await cluster.client.ask({ to: target })
+        assert.equal(answer.ok && answer.peer.address, CLIENT[family])
+      })
     })
-    assert.equal(await counter('marked'), marked)
-    assert.ok((await counter('foreign')) > foreign + 3 * 4, 'later packets were marked too')
-  })
+
+    for (const protocol of ['tcp', 'udp'] as const) {
+      test(`with the masquerade mark ${protocol} comes from the node, from a port outside the node ports (${family})`, async () => {
+        const to = protocol === 'tcp' ? target : formatSocketAddress({ address: PODS.p1[family], port: 5353 })
+        await withMark(family, ACCEPT | MASQUERADE, async () => {
+          const answers = await cluster.client.request({ to, protocol, count: 20 })
+          for (const answer of answers) {
+            assert.ok(answer.ok, JSON.stringify(answer))
+            assert.equal(answer.peer.address, gateway)
+            assert.ok(answer.peer.port >= 1024 && answer.peer.port <= 29_999, answer.peer.port.toString())
+          }
+        })
+      })
+    }
+
+    test(`the masquerade mark is cleared from every packet of a connection, and no other bit is (${family})`, async () => {
+      const [marked, foreign] = [await counter('marked'), await counter('foreign')]
+      await withMark(family, ACCEPT | MASQUERADE | FOREIGN, async () => {
+        const group = await cluster.client.open({ to: target, count: 3 })
+        await group.exchange()
+        await group.exchange()
+        await group.close()
+      })
+      assert.equal(await counter('marked'), marked)
+      assert.ok((await counter('foreign')) > foreign + 3 * 4, 'later packets were marked too')
+    })
+  }
 })

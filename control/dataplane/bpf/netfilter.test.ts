@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Family } from '../../model/types.ts'
 import type { CommandResult, RunCommand } from './command.ts'
 import { createNetfilter, removeNetfilter } from './netfilter.ts'
 
@@ -21,13 +22,13 @@ function scripted(answers: Readonly<Record<string, CommandResult>>): { run: RunC
   return { run, calls }
 }
 
-function setUp(answers: Readonly<Record<string, CommandResult>>) {
+function setUp(answers: Readonly<Record<string, CommandResult>>, families: readonly Family[] = ['ipv4']) {
   const lines: string[] = []
   const { run, calls } = scripted(answers)
   const netfilter = createNetfilter({
     marks: { masquerade: 1 << 14, accept: 1 << 13 },
     nodePorts: { first: 30_000, last: 32_767 },
-    families: ['ipv4'],
+    families,
     log: { info: (text) => lines.push(`info ${text}`), warn: (text) => lines.push(`warn ${text}`) },
     run,
   })
@@ -53,6 +54,30 @@ test('without iptables there is no FORWARD chain to pass', async () => {
     'info no iptables here: no FORWARD chain to pass',
   ])
   assert.deepEqual(calls, ['nft -j list table inet sluice', 'nft -f -', 'iptables --version'])
+})
+
+test('each family is looked at by its own command, and what one lacks is told once and hinders no other', async () => {
+  const working = { ...GOOD, stdout: 'iptables v1.8.9 (nf_tables)' }
+  const answers: Record<string, CommandResult> = {
+    nft: GOOD,
+    'iptables --version': working,
+    'iptables -w 5 -C': ABSENT,
+    'iptables-restore': GOOD,
+    'ip6tables --version': working,
+    'ip6tables -w 5 -C': { code: 3, stdout: '', stderr: "can't initialize ip6tables table `filter'" },
+  }
+  const { netfilter, lines, calls } = setUp(answers, ['ipv4', 'ipv6'])
+  await netfilter.ensure()
+  await netfilter.ensure()
+  assert.deepEqual(
+    lines.filter((line) => !line.includes('nft table')).map((line) => line.slice(0, 60)),
+    [
+      'info installed iptables chain SLUICE-FORWARD',
+      'warn cannot look at the FORWARD chain: `ip6tables -w 5 -C FO',
+      'warn repaired iptables chain SLUICE-FORWARD: something else ',
+    ],
+  )
+  assert.ok(!calls.some((call) => call.startsWith('ip6tables-restore')))
 })
 
 test('a lock that could not be had is no missing rule', async () => {

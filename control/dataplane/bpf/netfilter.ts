@@ -57,16 +57,17 @@ const JUMPS_MAX = 16
 export function createNetfilter(options: NetfilterOptions): Netfilter {
   const { marks, nodePorts, families, log } = options
   const run = options.run ?? runCommand
-  let installedBefore = false
+  /** By finding: it was all there when it was last looked at. */
+  let complete: readonly boolean[] = []
   let known = new Set<string>()
 
   const ensure = async (): Promise<void> => {
     const findings = [await ensureTable(run, marks, masqueradePorts(nodePorts))]
     for (const family of families) findings.push(await ensureForward(run, family, marks.accept))
-    for (const { changes } of findings) {
+    for (const [i, { changes }] of findings.entries()) {
       // The first time it is an installation; afterwards somebody took away what was there.
       for (const change of changes) {
-        if (installedBefore) log.warn(`repaired ${change}: something else had changed or removed it`)
+        if (complete[i] === true) log.warn(`repaired ${change}: something else had changed or removed it`)
         else log.info(`installed ${change}`)
       }
     }
@@ -75,7 +76,7 @@ export function createNetfilter(options: NetfilterOptions): Netfilter {
     for (const problem of problems) if (!known.has(problem)) log.warn(problem)
     for (const note of notes) if (!known.has(note)) log.info(note)
     known = new Set([...problems, ...notes])
-    installedBefore = problems.length === 0
+    complete = findings.map((finding) => finding.problems.length === 0)
   }
   return { ensure }
 }
