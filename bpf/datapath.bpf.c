@@ -101,7 +101,7 @@ int translate_replies(struct __sk_buff *skb)
 SEC("cgroup/connect" FAMILY_TEXT)
 int CONCAT(connect, FAMILY)(struct bpf_sock_addr *context)
 {
-	return connect_socket(context);
+	return connect_socket(context, SPELLING_NATIVE);
 }
 
 SEC("cgroup/sendmsg" FAMILY_TEXT)
@@ -113,14 +113,36 @@ int CONCAT(sendmsg, FAMILY)(struct bpf_sock_addr *context)
 SEC("cgroup/recvmsg" FAMILY_TEXT)
 int CONCAT(recvmsg, FAMILY)(struct bpf_sock_addr *context)
 {
-	return show_frontend(context);
+	return show_frontend(context, SPELLING_NATIVE);
 }
 
 SEC("cgroup/getpeername" FAMILY_TEXT)
 int CONCAT(getpeername, FAMILY)(struct bpf_sock_addr *context)
 {
-	return show_frontend(context);
+	return show_frontend(context, SPELLING_NATIVE);
 }
+
+#if FAMILY == 4
+/* IPv6 sockets that speak IPv4. */
+
+SEC("cgroup/connect6")
+int connect_mapped(struct bpf_sock_addr *context)
+{
+	return is_mapped(context) ? connect_socket(context, SPELLING_MAPPED) : SOCKET_PASS;
+}
+
+SEC("cgroup/recvmsg6")
+int recvmsg_mapped(struct bpf_sock_addr *context)
+{
+	return is_mapped(context) ? show_frontend(context, SPELLING_MAPPED) : SOCKET_PASS;
+}
+
+SEC("cgroup/getpeername6")
+int getpeername_mapped(struct bpf_sock_addr *context)
+{
+	return is_mapped(context) ? show_frontend(context, SPELLING_MAPPED) : SOCKET_PASS;
+}
+#endif
 
 SEC("cgroup/sock_release")
 int sock_release(struct bpf_sock *socket)

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sockets: a process of the node that connects to a frontend is connected to a
- * backend; its packets need no translation. Only sockets of the node's own
- * network namespace are touched: several nodes may share one kernel.
+ * Sockets: a process that connects to a frontend is connected to a backend; its
+ * packets need no translation. Only sockets of certain network namespaces are
+ * touched, the node's own and those that `socket_netns` adds: several nodes may
+ * share one kernel, and a mesh in a pod must see where its pod connects to.
+ *
+ * An IPv6 socket may speak IPv4 by mapped addresses. Its calls come to the hooks
+ * for IPv6, except sendmsg's: the kernel hands that on to IPv4's
+ * (udpv6_sendmsg() calls udp_sendmsg() for a mapped address).
  */
 #ifndef SLUICE_SOCKETS_H
 #define SLUICE_SOCKETS_H
@@ -18,6 +23,18 @@
 #define SOCKET_PASS 1
 #define SOCKET_REFUSE 0
 
+/* How the address of a call is written: a constant of each program. */
+enum spelling {
+	SPELLING_NATIVE,
+	SPELLING_MAPPED,
+};
+
+#if FAMILY == 6
+/* Mapped addresses are IPv4's. */
+#define mapped_address socket_address
+#define set_mapped_address set_socket_address
+#endif
+
 /* The peer of a socket call: the program's context holds the port in the low 16 bits. */
 struct peer {
 	addr_t address;
@@ -25,10 +42,10 @@ struct peer {
 	__u8 protocol;
 };
 
-static __always_inline struct peer peer_of(const struct bpf_sock_addr *context)
+static __always_inline struct peer peer_of(const struct bpf_sock_addr *context, enum spelling spelling)
 {
 	struct peer peer = {
-		.address = socket_address(context),
+		.address = spelling == SPELLING_MAPPED ? mapped_address(context) : socket_address(context),
 		.port = context->user_port,
 		.protocol = context->protocol,
 	};
@@ -36,9 +53,13 @@ static __always_inline struct peer peer_of(const struct bpf_sock_addr *context)
 	return peer;
 }
 
-static __always_inline void set_peer(struct bpf_sock_addr *context, addr_t address, __be16 port)
+static __always_inline void set_peer(struct bpf_sock_addr *context, enum spelling spelling, addr_t address,
+				     __be16 port)
 {
-	set_socket_address(context, address);
+	if (spelling == SPELLING_MAPPED)
+		set_mapped_address(context, address);
+	else
+		set_socket_address(context, address);
 	context->user_port = port;
 }
 
@@ -47,9 +68,20 @@ static __always_inline bool is_balanced_protocol(__u8 protocol)
 	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
 }
 
-static __always_inline bool is_host_socket(struct bpf_sock_addr *context)
+/* Are the sockets of this network namespace served? The node's own are, at no cost. */
+static __always_inline bool is_served(__u64 netns_cookie)
 {
-	return bpf_get_netns_cookie(context) == host_netns_cookie;
+	struct socket_netns *netns;
+	__u32 serves;
+
+	if (netns_cookie == host_netns_cookie)
+		return true;
+	netns = bpf_map_lookup_elem(&socket_netns, &netns_cookie);
+	if (!netns)
+		return serve_all_netns;
+	serves = netns->serves;
+	barrier();
+	return netns->cookie == netns_cookie ? serves : serve_all_netns;
 }
 
 /* Connection refused where the kernel lets a program say so (5.18), else EPERM. */
@@ -60,18 +92,31 @@ static __always_inline void refuse_socket(__u32 service, __u32 reason)
 		bpf_set_retval(reason == DROP_REASON_NO_ENDPOINT_REJECTED ? -ECONNREFUSED : -ETIMEDOUT);
 }
 
-/* Fills a frontend for the peer; false when it is none. */
-static __always_inline bool find_peer_frontend(struct frontend *frontend, const struct peer *peer)
+/*
+ * Fills a frontend for the peer; false when it is none, or not for this socket:
+ * a loopback address of the node is not a pod's, and whether source ranges allow
+ * a pod is for its packets to show.
+ */
+static __always_inline bool find_peer_frontend(struct bpf_sock_addr *context, struct frontend *frontend,
+					       const struct peer *peer, __u64 *netns_cookie)
 {
-	return is_balanced_protocol(peer->protocol) && may_be_frontend(&peer->address) &&
-	       find_frontend(frontend, peer->address, peer->port, peer->protocol, true);
+	bool is_host;
+
+	if (!is_balanced_protocol(peer->protocol) || !may_be_frontend(&peer->address))
+		return false;
+	*netns_cookie = bpf_get_netns_cookie(context);
+	is_host = *netns_cookie == host_netns_cookie;
+	return is_served(*netns_cookie) &&
+	       find_frontend(frontend, peer->address, peer->port, peer->protocol, is_host) &&
+	       (is_host || frontend->kind != FRONTEND_KIND_LOAD_BALANCER);
 }
 
-static __always_inline void fill_socket(struct socket *socket, __u64 cookie, const struct peer *peer,
-					const struct backend *backend, __u32 id)
+static __always_inline void fill_socket(struct socket *socket, __u64 cookie, __u64 netns_cookie,
+					const struct peer *peer, const struct backend *backend, __u32 id)
 {
 	__builtin_memset(socket, 0, sizeof(*socket));
 	socket->cookie = cookie;
+	socket->netns_cookie = netns_cookie;
 	socket->frontend_address = peer->address;
 	socket->frontend_port = peer->port;
 	socket->backend_address = backend->address;
@@ -159,9 +204,9 @@ static __noinline __u32 pick_for_socket(struct request *request, struct backend 
 
 /* Balances a socket's call to a frontend. Returns the backend's id; 0: refused, and said so. */
 static __always_inline __u32 balance_socket(const struct frontend *frontend, const struct peer *peer, __u64 cookie,
-					    struct backend *backend)
+					    __u64 netns_cookie, struct backend *backend)
 {
-	struct request request = { .netns_cookie = host_netns_cookie };
+	struct request request = { .netns_cookie = netns_cookie };
 	__u32 id = 0;
 
 	if (fill_request(&request, frontend, CLIENT_CLASS_INTERNAL)) {
@@ -176,25 +221,38 @@ static __always_inline __u32 balance_socket(const struct frontend *frontend, con
 	return id;
 }
 
-static __always_inline int connect_socket(struct bpf_sock_addr *context)
+/*
+ * The daemon asks whether this program runs, by a frontend of no service: the
+ * answer is the next port.
+ */
+static __always_inline int answer_self_test(struct bpf_sock_addr *context, const struct peer *peer)
 {
+	context->user_port = bpf_htons(bpf_ntohs(peer->port) + 1);
+	return SOCKET_PASS;
+}
+
+static __always_inline int connect_socket(struct bpf_sock_addr *context, enum spelling spelling)
+{
+	struct peer peer = peer_of(context, spelling);
 	struct backend backend = {};
 	struct frontend frontend;
-	struct socket socket;
 	struct socket_key key;
-	struct peer peer = peer_of(context);
+	struct socket socket;
+	__u64 netns_cookie;
 	__u32 id;
 
-	if (!find_peer_frontend(&frontend, &peer) || !is_host_socket(context))
+	if (!find_peer_frontend(context, &frontend, &peer, &netns_cookie))
 		return SOCKET_PASS;
+	if (!frontend.service)
+		return answer_self_test(context, &peer);
 	key.cookie = bpf_get_socket_cookie(context);
-	id = balance_socket(&frontend, &peer, key.cookie, &backend);
+	id = balance_socket(&frontend, &peer, key.cookie, netns_cookie, &backend);
 	if (!id)
 		return SOCKET_REFUSE;
-	fill_socket(&socket, key.cookie, &peer, &backend, id);
+	fill_socket(&socket, key.cookie, netns_cookie, &peer, &backend, id);
 	socket.connected = 1;
 	bpf_map_update_elem(&sockets, &key, &socket, BPF_ANY);
-	set_peer(context, backend.address, backend.port);
+	set_peer(context, spelling, backend.address, backend.port);
 	return SOCKET_PASS;
 }
 
@@ -221,81 +279,85 @@ static __always_inline void note_socket_peer(__u64 cookie, const struct peer *fr
 	bpf_map_update_elem(&socket_peers, &to_frontend.key, &to_frontend, BPF_ANY);
 }
 
-/* A datagram from an unconnected socket: the backend it already has for this frontend, while that serves. */
+/*
+ * A datagram to a named frontend: the backend that this socket already has for
+ * it, while that serves. `has_other`: the socket's own entry is taken, by another
+ * frontend or by what it is connected to.
+ */
 static __always_inline bool reuse_backend(struct bpf_sock_addr *context, __u64 cookie, const struct peer *peer,
 					  bool *has_other)
 {
 	struct socket_peer_key key = peer_key(cookie, peer->address, peer->port, false);
 	struct socket *socket = find_socket(cookie);
 	struct socket_peer *known;
+	bool is_same = socket && is_frontend_of(socket, peer);
 
-	*has_other = socket && !is_frontend_of(socket, peer);
-	if (socket && !*has_other) {
-		if (!backend_serves(socket->backend, socket->generation))
-			return false;
-		set_peer(context, socket->backend_address, socket->backend_port);
+	if (is_same && backend_serves(socket->backend, socket->generation)) {
+		set_peer(context, SPELLING_NATIVE, socket->backend_address, socket->backend_port);
 		return true;
 	}
+	*has_other = socket && (!is_same || socket->connected);
 	if (!*has_other)
 		return false;
 	known = bpf_map_lookup_elem(&socket_peers, &key);
 	if (!known || !is_socket_peer(known, &key) || !backend_serves(known->backend, known->generation))
 		return false;
-	set_peer(context, known->address, known->port);
+	set_peer(context, SPELLING_NATIVE, known->address, known->port);
 	return true;
 }
 
 static __always_inline int send_datagram(struct bpf_sock_addr *context)
 {
+	struct peer peer = peer_of(context, SPELLING_NATIVE);
 	struct backend backend = {};
 	struct frontend frontend;
 	struct socket socket;
 	struct socket_key key;
-	struct peer peer = peer_of(context);
+	__u64 netns_cookie;
 	bool has_other;
 	__u32 id;
 
-	if (!find_peer_frontend(&frontend, &peer) || !is_host_socket(context))
+	if (!find_peer_frontend(context, &frontend, &peer, &netns_cookie) || !frontend.service)
 		return SOCKET_PASS;
 	key.cookie = bpf_get_socket_cookie(context);
 	if (reuse_backend(context, key.cookie, &peer, &has_other))
 		return SOCKET_PASS;
-	id = balance_socket(&frontend, &peer, key.cookie, &backend);
+	id = balance_socket(&frontend, &peer, key.cookie, netns_cookie, &backend);
 	if (!id)
 		return SOCKET_REFUSE;
 	if (has_other) {
 		note_socket_peer(key.cookie, &peer, &backend, id);
 	} else {
-		fill_socket(&socket, key.cookie, &peer, &backend, id);
+		fill_socket(&socket, key.cookie, netns_cookie, &peer, &backend, id);
 		bpf_map_update_elem(&sockets, &key, &socket, BPF_ANY);
 	}
-	set_peer(context, backend.address, backend.port);
+	set_peer(context, SPELLING_NATIVE, backend.address, backend.port);
 	return SOCKET_PASS;
 }
 
 /* A datagram's sender, or a connected socket's peer, as the process knows it. */
-static __always_inline int show_frontend(struct bpf_sock_addr *context)
+static __always_inline int show_frontend(struct bpf_sock_addr *context, enum spelling spelling)
 {
-	struct peer peer = peer_of(context);
+	struct peer peer = peer_of(context, spelling);
 	struct socket_peer_key key;
 	struct socket_peer *known;
 	struct socket *socket;
 	__u64 cookie;
 
-	if (!may_be_backend(&peer.address) || !is_host_socket(context))
+	if (!may_be_backend(&peer.address))
 		return SOCKET_PASS;
 	cookie = bpf_get_socket_cookie(context);
 	socket = find_socket(cookie);
 	if (!socket)
 		return SOCKET_PASS;
 	if (is_backend_of(socket, &peer)) {
-		set_peer(context, socket->frontend_address, socket->frontend_port);
+		set_peer(context, spelling, socket->frontend_address, socket->frontend_port);
 		return SOCKET_PASS;
 	}
 	key = peer_key(cookie, peer.address, peer.port, true);
 	known = bpf_map_lookup_elem(&socket_peers, &key);
 	if (known && is_socket_peer(known, &key))
-		set_peer(context, known->address, known->port);
+		set_peer(context, spelling, known->address, known->port);
 	return SOCKET_PASS;
 }
 

@@ -223,4 +223,20 @@ static __always_inline void set_socket_address(struct bpf_sock_addr *context, ad
 	context->user_ip4 = word_of(address);
 }
 
+/* Does a call at a hook for IPv6 name an IPv4 address (::ffff:a.b.c.d, RFC 4291 2.5.5.2)? */
+static __always_inline bool is_mapped(const struct bpf_sock_addr *context)
+{
+	return !context->user_ip6[0] && !context->user_ip6[1] && context->user_ip6[2] == bpf_htonl(0xffff);
+}
+
+static __always_inline addr_t mapped_address(const struct bpf_sock_addr *context)
+{
+	return address_of(context->user_ip6[3]);
+}
+
+static __always_inline void set_mapped_address(struct bpf_sock_addr *context, addr_t address)
+{
+	context->user_ip6[3] = word_of(address);
+}
+
 #endif

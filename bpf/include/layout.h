@@ -13,7 +13,8 @@
  *   update, and hash elements are recycled at once. So the value of a hash
  *   carries a copy of its key as the first member; a reader copies the value
  *   and then compares the key. What must switch at once is one word in `lists`.
- * - Id 0 of services and backends means "none" and is never given out.
+ * - Id 0 of services and backends means "none" and is never given out. A frontend
+ *   of service 0 is the daemon's own question whether the socket programs run.
  *
  * FAMILY is 4 or 6. Structs that hold an addr_t differ between the two and get
  * the suffix in the generated code.
@@ -341,6 +342,7 @@ struct socket_key {
 
 struct socket {
 	__u64 cookie;
+	__u64 netns_cookie; /* where it can be found */
 	addr_t frontend_address;
 	addr_t backend_address;
 	__be16 frontend_port;
@@ -375,6 +377,13 @@ struct socket_peer {
 #if FAMILY == 6
 	__u32 reserved;
 #endif
+};
+
+/* A network namespace whose sockets are served, or not, whatever the others' are. */
+struct socket_netns {
+	__u64 cookie;
+	__u32 serves; /* 0: leave its sockets alone */
+	__u32 zero;
 };
 
 /* ---- devices and counters ---- */
@@ -431,7 +440,7 @@ ASSERT_SIZE(struct backend, 20);
 ASSERT_SIZE(struct affinity, 32);
 ASSERT_SIZE(struct flow_key, 16);
 ASSERT_SIZE(struct flow, 60);
-ASSERT_SIZE(struct socket, 40);
+ASSERT_SIZE(struct socket, 48);
 ASSERT_SIZE(struct socket_peer, 32);
 #else
 ASSERT_SIZE(struct frontend, 28);
@@ -439,7 +448,7 @@ ASSERT_SIZE(struct backend, 32);
 ASSERT_SIZE(struct affinity, 48);
 ASSERT_SIZE(struct flow_key, 40);
 ASSERT_SIZE(struct flow, 108);
-ASSERT_SIZE(struct socket, 64);
+ASSERT_SIZE(struct socket, 72);
 ASSERT_SIZE(struct socket_peer, 64);
 #endif
 ASSERT_SIZE(struct service, 56);

@@ -72,6 +72,8 @@ MAP(fragments, BPF_MAP_TYPE_LRU_HASH, 1 << 13, PREALLOC, struct fragment_key, st
 MAP(sockets, BPF_MAP_TYPE_HASH, 1 << 17, ON_DEMAND, struct socket_key, struct socket);
 MAP(socket_peers, BPF_MAP_TYPE_LRU_HASH, 1 << 15, PREALLOC, struct socket_peer_key, struct socket_peer);
 
+MAP(socket_netns, BPF_MAP_TYPE_HASH, 1 << 12, ON_DEMAND, __u64, struct socket_netns);
+
 MAP(devices, BPF_MAP_TYPE_HASH, 1 << 14, ON_DEMAND, __u32, struct device);
 MAP(service_stats, BPF_MAP_TYPE_PERCPU_ARRAY, 1 << 16, PREALLOC, __u32, struct service_stats);
 MAP(drop_stats, BPF_MAP_TYPE_PERCPU_ARRAY, DROP_REASON_COUNT, PREALLOC, __u32, __u64);
@@ -82,6 +84,7 @@ struct datapath_state state SEC(".data.state" FAMILY_TEXT) = {};
 /* ---- set before the programs are loaded ---- */
 
 const volatile __u64 host_netns_cookie = 0;
+const volatile __u8 serve_all_netns = 0; /* sockets of namespaces that socket_netns does not name */
 const volatile __u32 mark_masquerade = 1 << 14;
 const volatile __u32 mark_accept = 1 << 13;
 const volatile __u32 mark_redirect = 1 << 12;

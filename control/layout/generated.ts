@@ -991,9 +991,10 @@ export const serviceStats: Codec<ServiceStats> = {
   },
 }
 
-/** `struct socket`, 40 bytes. */
+/** `struct socket`, 48 bytes. */
 export interface Socket4 {
   readonly cookie: bigint
+  readonly netnsCookie: bigint
   readonly frontendAddress: Uint8Array
   readonly backendAddress: Uint8Array
   readonly frontendPort: number
@@ -1008,42 +1009,45 @@ export interface Socket4 {
 }
 
 export const socket4: Codec<Socket4> = {
-  size: 40,
+  size: 48,
   encode(value, into, offset) {
     into.setBigUint64(offset, value.cookie, true)
-    putBytes(value.frontendAddress, into, offset + 8, 4)
-    putBytes(value.backendAddress, into, offset + 12, 4)
-    into.setUint16(offset + 16, value.frontendPort, false)
-    into.setUint16(offset + 18, value.backendPort, false)
-    into.setUint32(offset + 20, value.backend, true)
-    into.setUint32(offset + 24, value.generation, true)
-    into.setUint32(offset + 28, value.service, true)
-    into.setUint8(offset + 32, value.protocol)
-    into.setUint8(offset + 33, value.connected)
-    into.setUint16(offset + 34, value.zero, true)
-    into.setUint32(offset + 36, value.reserved, true)
+    into.setBigUint64(offset + 8, value.netnsCookie, true)
+    putBytes(value.frontendAddress, into, offset + 16, 4)
+    putBytes(value.backendAddress, into, offset + 20, 4)
+    into.setUint16(offset + 24, value.frontendPort, false)
+    into.setUint16(offset + 26, value.backendPort, false)
+    into.setUint32(offset + 28, value.backend, true)
+    into.setUint32(offset + 32, value.generation, true)
+    into.setUint32(offset + 36, value.service, true)
+    into.setUint8(offset + 40, value.protocol)
+    into.setUint8(offset + 41, value.connected)
+    into.setUint16(offset + 42, value.zero, true)
+    into.setUint32(offset + 44, value.reserved, true)
   },
   decode(from, offset) {
     return {
       cookie: from.getBigUint64(offset, true),
-      frontendAddress: takeBytes(from, offset + 8, 4),
-      backendAddress: takeBytes(from, offset + 12, 4),
-      frontendPort: from.getUint16(offset + 16, false),
-      backendPort: from.getUint16(offset + 18, false),
-      backend: from.getUint32(offset + 20, true),
-      generation: from.getUint32(offset + 24, true),
-      service: from.getUint32(offset + 28, true),
-      protocol: from.getUint8(offset + 32),
-      connected: from.getUint8(offset + 33),
-      zero: from.getUint16(offset + 34, true),
-      reserved: from.getUint32(offset + 36, true),
+      netnsCookie: from.getBigUint64(offset + 8, true),
+      frontendAddress: takeBytes(from, offset + 16, 4),
+      backendAddress: takeBytes(from, offset + 20, 4),
+      frontendPort: from.getUint16(offset + 24, false),
+      backendPort: from.getUint16(offset + 26, false),
+      backend: from.getUint32(offset + 28, true),
+      generation: from.getUint32(offset + 32, true),
+      service: from.getUint32(offset + 36, true),
+      protocol: from.getUint8(offset + 40),
+      connected: from.getUint8(offset + 41),
+      zero: from.getUint16(offset + 42, true),
+      reserved: from.getUint32(offset + 44, true),
     }
   },
 }
 
-/** `struct socket`, 64 bytes. */
+/** `struct socket`, 72 bytes. */
 export interface Socket6 {
   readonly cookie: bigint
+  readonly netnsCookie: bigint
   readonly frontendAddress: Uint8Array
   readonly backendAddress: Uint8Array
   readonly frontendPort: number
@@ -1058,35 +1062,37 @@ export interface Socket6 {
 }
 
 export const socket6: Codec<Socket6> = {
-  size: 64,
+  size: 72,
   encode(value, into, offset) {
     into.setBigUint64(offset, value.cookie, true)
-    putBytes(value.frontendAddress, into, offset + 8, 16)
-    putBytes(value.backendAddress, into, offset + 24, 16)
-    into.setUint16(offset + 40, value.frontendPort, false)
-    into.setUint16(offset + 42, value.backendPort, false)
-    into.setUint32(offset + 44, value.backend, true)
-    into.setUint32(offset + 48, value.generation, true)
-    into.setUint32(offset + 52, value.service, true)
-    into.setUint8(offset + 56, value.protocol)
-    into.setUint8(offset + 57, value.connected)
-    into.setUint16(offset + 58, value.zero, true)
-    into.setUint32(offset + 60, value.reserved, true)
+    into.setBigUint64(offset + 8, value.netnsCookie, true)
+    putBytes(value.frontendAddress, into, offset + 16, 16)
+    putBytes(value.backendAddress, into, offset + 32, 16)
+    into.setUint16(offset + 48, value.frontendPort, false)
+    into.setUint16(offset + 50, value.backendPort, false)
+    into.setUint32(offset + 52, value.backend, true)
+    into.setUint32(offset + 56, value.generation, true)
+    into.setUint32(offset + 60, value.service, true)
+    into.setUint8(offset + 64, value.protocol)
+    into.setUint8(offset + 65, value.connected)
+    into.setUint16(offset + 66, value.zero, true)
+    into.setUint32(offset + 68, value.reserved, true)
   },
   decode(from, offset) {
     return {
       cookie: from.getBigUint64(offset, true),
-      frontendAddress: takeBytes(from, offset + 8, 16),
-      backendAddress: takeBytes(from, offset + 24, 16),
-      frontendPort: from.getUint16(offset + 40, false),
-      backendPort: from.getUint16(offset + 42, false),
-      backend: from.getUint32(offset + 44, true),
-      generation: from.getUint32(offset + 48, true),
-      service: from.getUint32(offset + 52, true),
-      protocol: from.getUint8(offset + 56),
-      connected: from.getUint8(offset + 57),
-      zero: from.getUint16(offset + 58, true),
-      reserved: from.getUint32(offset + 60, true),
+      netnsCookie: from.getBigUint64(offset + 8, true),
+      frontendAddress: takeBytes(from, offset + 16, 16),
+      backendAddress: takeBytes(from, offset + 32, 16),
+      frontendPort: from.getUint16(offset + 48, false),
+      backendPort: from.getUint16(offset + 50, false),
+      backend: from.getUint32(offset + 52, true),
+      generation: from.getUint32(offset + 56, true),
+      service: from.getUint32(offset + 60, true),
+      protocol: from.getUint8(offset + 64),
+      connected: from.getUint8(offset + 65),
+      zero: from.getUint16(offset + 66, true),
+      reserved: from.getUint32(offset + 68, true),
     }
   },
 }
@@ -1104,6 +1110,29 @@ export const socketKey: Codec<SocketKey> = {
   decode(from, offset) {
     return {
       cookie: from.getBigUint64(offset, true),
+    }
+  },
+}
+
+/** `struct socket_netns`, 16 bytes. */
+export interface SocketNetns {
+  readonly cookie: bigint
+  readonly serves: number
+  readonly zero: number
+}
+
+export const socketNetns: Codec<SocketNetns> = {
+  size: 16,
+  encode(value, into, offset) {
+    into.setBigUint64(offset, value.cookie, true)
+    into.setUint32(offset + 8, value.serves, true)
+    into.setUint32(offset + 12, value.zero, true)
+  },
+  decode(from, offset) {
+    return {
+      cookie: from.getBigUint64(offset, true),
+      serves: from.getUint32(offset + 8, true),
+      zero: from.getUint32(offset + 12, true),
     }
   },
 }
@@ -1939,6 +1968,14 @@ export const maps = {
     keyType: 'u32',
     valueType: 'service',
   },
+  socket_netns: {
+    type: 'hash',
+    keySize: 8,
+    valueSize: 16,
+    maxEntries: 4096,
+    keyType: 'u64',
+    valueType: 'socketNetns',
+  },
   socket_peers4: {
     type: 'lru_hash',
     keySize: 16,
@@ -1958,7 +1995,7 @@ export const maps = {
   sockets4: {
     type: 'hash',
     keySize: 8,
-    valueSize: 40,
+    valueSize: 48,
     maxEntries: 131072,
     keyType: 'socketKey',
     valueType: 'socket4',
@@ -1966,7 +2003,7 @@ export const maps = {
   sockets6: {
     type: 'hash',
     keySize: 8,
-    valueSize: 64,
+    valueSize: 72,
     maxEntries: 131072,
     keyType: 'socketKey',
     valueType: 'socket6',

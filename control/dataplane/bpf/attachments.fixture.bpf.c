@@ -78,6 +78,24 @@ int getpeername4(struct bpf_sock_addr *context)
 	return 1;
 }
 
+SEC("cgroup/connect6")
+int connect_mapped(struct bpf_sock_addr *context)
+{
+	return 1;
+}
+
+SEC("cgroup/recvmsg6")
+int recvmsg_mapped(struct bpf_sock_addr *context)
+{
+	return 1;
+}
+
+SEC("cgroup/getpeername6")
+int getpeername_mapped(struct bpf_sock_addr *context)
+{
+	return 1;
+}
+
 SEC("cgroup/sock_release")
 int sock_release(struct bpf_sock *socket)
 {

@@ -30,7 +30,7 @@ import { compileFile, pinFolder } from '../../../loader/test/kit.ts'
 import { bpffsMount, cgroup2Mount } from '../../../tools/cluster/mounts.ts'
 import { until } from '../../../tools/cluster/until.ts'
 import { device as deviceCodec } from '../../layout/generated.ts'
-import { type AttachableDevice, Attachments, SOCKET_HOOKS } from './attachments.ts'
+import { type AttachableDevice, Attachments, SOCKET_PROGRAMS } from './attachments.ts'
 import { removeLinks } from './pinned-links.ts'
 
 const id = `slt${process.pid.toString()}`
@@ -270,8 +270,8 @@ describe('attachments', () => {
       entries().map(({ ifindex }) => ifindex),
       [kept.ifindex],
     )
-    assert.equal(links().length, 2 + SOCKET_HOOKS.length)
-    for (const hook of SOCKET_HOOKS) {
+    assert.equal(links().length, 2 + Object.keys(SOCKET_PROGRAMS).length)
+    for (const hook of Object.keys(SOCKET_PROGRAMS)) {
       using link = openPinnedLink(join(bpfRoot, 'links', `cgroup-${hook}`))
       assert.equal(link.info().programId, object.program(hook).id)
     }
@@ -381,9 +381,9 @@ describe('attachments', () => {
     assert.deepEqual(await removeLinks(bpfRoot), [
       `tcx egress link of device ${pod.ifindex.toString()} (${folder}/${pod.ifindex.toString()}-egress)`,
       `tcx ingress link of device ${pod.ifindex.toString()} (${folder}/${pod.ifindex.toString()}-ingress)`,
-      ...['connect4', 'getpeername4', 'recvmsg4', 'sendmsg4', 'sock_release'].map(
-        (hook) => `cgroup ${hook} link (${folder}/cgroup-${hook})`,
-      ),
+      ...Object.keys(SOCKET_PROGRAMS)
+        .toSorted()
+        .map((program) => `cgroup ${program} link (${folder}/cgroup-${program})`),
     ])
     assert.deepEqual(chain(pod), { ingress: [], egress: [] })
     assert.deepEqual(readdirSync(bpfRoot).sort(), ['devices', 'packets'])

@@ -22,6 +22,7 @@ import { type Device, deviceClass, device as deviceCodec, deviceFlag } from '../
 import type { Logger } from '../../log.ts'
 import {
   type Attached,
+  type CgroupLinkPlan,
   DIRECTIONS,
   deviceLinkName,
   deviceOfLinkName,
@@ -51,7 +52,7 @@ export interface AttachableDevice {
 }
 
 export interface AttachmentOptions {
-  /** The loaded object, with the programs `ingress`, `egress`, those of `SOCKET_HOOKS`, and the map `devices`. */
+  /** The loaded object, with the programs `ingress`, `egress`, those of `SOCKET_PROGRAMS`, and the map `devices`. */
   readonly object: Pick<BpfObject, 'map' | 'program'>
   readonly bpfRoot: string
   /** The folder of a cgroup of version 2; processes below it have their sockets balanced. */
@@ -60,16 +61,19 @@ export interface AttachmentOptions {
 }
 
 /**
- * The socket hooks, each with a program of its name, in the order of attaching: a socket is only sent to a backend when
- * what shows it the frontend, and what forgets it, is there.
+ * The programs on sockets, each with its hook, in the order of attaching: a socket is only sent to a backend when what
+ * shows it the frontend, and what forgets it, is there. (A mapped address comes to IPv4's sendmsg hook by itself.)
  */
-export const SOCKET_HOOKS: readonly CgroupHook[] = [
-  'sock_release',
-  'getpeername4',
-  'recvmsg4',
-  'sendmsg4',
-  'connect4',
-]
+export const SOCKET_PROGRAMS: Readonly<Record<string, CgroupHook>> = {
+  sock_release: 'sock_release',
+  getpeername4: 'getpeername4',
+  getpeername_mapped: 'getpeername6',
+  recvmsg4: 'recvmsg4',
+  recvmsg_mapped: 'recvmsg6',
+  sendmsg4: 'sendmsg4',
+  connect4: 'connect4',
+  connect_mapped: 'connect6',
+}
 
 interface Held {
   readonly device: AttachableDevice
@@ -84,11 +88,10 @@ interface Held {
  */
 export class Attachments {
   readonly #programs: Readonly<Record<Direction, BpfProgram>>
-  readonly #socketPrograms: readonly (readonly [CgroupHook, BpfProgram])[]
+  readonly #socketPrograms: readonly (readonly [CgroupLinkPlan, BpfProgram])[]
   readonly #entries: TypedMap<number, Device>
   readonly #folder: string
   readonly #bpfRoot: string
-  readonly #cgroupRoot: string
   readonly #log: AttachmentOptions['log']
   readonly #held = new Map<number, Held>()
   /** What should be attached and is not, with what was said of it. */
@@ -105,11 +108,13 @@ export class Attachments {
   /** Attaches nothing yet. Throws SpecError when the object lacks a program or the map. */
   constructor({ object, bpfRoot, cgroupRoot, log }: AttachmentOptions) {
     this.#programs = { ingress: object.program('ingress'), egress: object.program('egress') }
-    this.#socketPrograms = SOCKET_HOOKS.map((hook) => [hook, object.program(hook)])
+    this.#socketPrograms = Object.entries(SOCKET_PROGRAMS).map(([name, hook]) => [
+      { name, hook, cgroup: cgroupRoot },
+      object.program(name),
+    ])
     this.#entries = typedMap(object.map('devices'), u32, deviceCodec)
     this.#folder = linksFolder(bpfRoot)
     this.#bpfRoot = bpfRoot
-    this.#cgroupRoot = cgroupRoot
     this.#log = log
   }
 
@@ -119,9 +124,7 @@ export class Attachments {
    */
   attachSockets(): void {
     this.#hasSockets = true
-    for (const [hook, program] of this.#socketPrograms) {
-      ensureCgroupLink(this.#folder, this.#cgroupRoot, hook, program)
-    }
+    for (const [plan, program] of this.#socketPrograms) ensureCgroupLink(this.#folder, plan, program)
   }
 
   /**
@@ -247,10 +250,10 @@ export class Attachments {
 
   #checkSockets(): void {
     try {
-      for (const [hook, program] of this.#socketPrograms) {
-        const { adopted } = ensureCgroupLink(this.#folder, this.#cgroupRoot, hook, program)
+      for (const [plan, program] of this.#socketPrograms) {
+        const { adopted } = ensureCgroupLink(this.#folder, plan, program)
         if (!adopted)
-          this.#log.warn(`our ${hook} program was detached from ${this.#cgroupRoot}: attached again`)
+          this.#log.warn(`our ${plan.name} program was detached from ${plan.cgroup}: attached again`)
       }
       this.#socketFailure = undefined
     } catch (error) {

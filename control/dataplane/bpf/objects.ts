@@ -18,6 +18,9 @@ export const PROGRAM_NAMES = [
   'sendmsg4',
   'recvmsg4',
   'getpeername4',
+  'connect_mapped',
+  'recvmsg_mapped',
+  'getpeername_mapped',
   'sock_release',
   'sweep',
 ] as const

@@ -1,5 +1,5 @@
 /**
- * Links under `<bpfRoot>/links`: `<ifindex>-ingress` and `<ifindex>-egress` of a device, `cgroup-<hook>` of the sockets.
+ * Links under `<bpfRoot>/links`: `<ifindex>-ingress` and `<ifindex>-egress` of a device, `cgroup-<program>` of the sockets.
  * The pins hold them; no descriptor stays open. So they outlive the process, and the next one finds them by their names.
  */
 
@@ -30,9 +30,18 @@ export function deviceLinkName(ifindex: number, direction: Direction): string {
   return `${ifindex.toString()}-${direction}`
 }
 
-/** The name of the pin of a socket hook's link. */
-export function cgroupLinkName(hook: CgroupHook): string {
-  return `cgroup-${hook}`
+/** Where a program on sockets belongs. */
+export interface CgroupLinkPlan {
+  /** The program's, which its pin is named after: a hook may have several of ours. */
+  readonly name: string
+  readonly hook: CgroupHook
+  /** A folder of the hierarchy of version 2. */
+  readonly cgroup: string
+}
+
+/** The name of the pin of the link of a program on sockets. */
+export function cgroupLinkName(program: string): string {
+  return `cgroup-${program}`
 }
 
 /** The device that a pin of this name belongs to; undefined for other pins. */
@@ -106,14 +115,13 @@ function attachToDevice(folder: string, ifindex: number, direction: Direction, p
   return link.id
 }
 
-/** As `ensureDeviceLink`, for a hook of a cgroup (version 2), given by its folder. Throws BpfError. */
+/** As `ensureDeviceLink`, for a hook of a cgroup. Throws BpfError. */
 export function ensureCgroupLink(
   folder: string,
-  cgroup: string,
-  hook: CgroupHook,
+  { name, hook, cgroup }: CgroupLinkPlan,
   program: BpfProgram,
 ): Attached {
-  const path = join(folder, cgroupLinkName(hook))
+  const path = join(folder, cgroupLinkName(name))
   using pinned = openIfPinned(path)
   if (pinned !== undefined) {
     // A cgroup's id is the number of its inode. 0: the cgroup is gone, or somebody detached the link.
