@@ -1,0 +1,96 @@
+/** Processes of a node and of pods, served at their sockets: every kind of socket sees the service, and reaches a backend. */
+
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Answer, Member, Protocol, Stage } from '../cluster/index.ts'
+import { NODES, PODS } from '../cluster/index.ts'
+import { assertEvenly, startNodes } from './kit.ts'
+
+const WEB = { name: 'web', clusterIP: '10.97.0.1', nodePort: 31_001, pods: ['p1', 'p5'] } as const
+const DNS = {
+  name: 'dns',
+  clusterIP: '10.97.0.2',
+  port: 53,
+  protocol: 'UDP',
+  nodePort: 31_002,
+  pods: ['p3', 'p6'],
+} as const
+const EMPTY = [
+  { name: 'empty', clusterIP: '10.97.0.3' },
+  { name: 'empty-udp', clusterIP: '10.97.0.3', protocol: 'UDP' },
+] as const
+
+/** How a socket is asked to reach an IPv4 address: as such, or by an IPv6 socket that speaks IPv4. */
+const SPELLINGS = [
+  { socket: 'an IPv4 socket', of: (address: string, port: number) => `${address}:${port}` },
+  { socket: 'an IPv6 socket', of: (address: string, port: number) => `[::ffff:${address}]:${port}` },
+] as const
+
+/** Each answer shows the service as the other end, and came from a backend that saw the node itself. */
+function assertShownAs(answers: readonly Answer[], address: string, port: number): void {
+  for (const answer of answers) {
+    assert.ok(answer.ok, JSON.stringify(answer))
+    assert.deepEqual(
+      { ...answer.remote, address: answer.remote.address.replace('::ffff:', '') },
+      { address, port },
+    )
+  }
+}
+
+describe('sockets of the node', () => {
+  let stage: Stage
+  let n1: Member
+  before(async () => {
+    stage = await startNodes({ services: [WEB, DNS, ...EMPTY] })
+    n1 = stage.cluster.node('n1')
+  })
+  after(() => stage[Symbol.asyncDispose]())
+
+  for (const { socket, of } of SPELLINGS) {
+    test(`${socket} over TCP: ClusterIP, and node port on 127.0.0.1`, async () => {
+      const byName = await n1.request({ to: of(WEB.clusterIP, 80), count: 8 })
+      assertEvenly(byName, WEB.pods)
+      assertShownAs(byName, WEB.clusterIP, 80)
+      const local = await n1.request({ to: of('127.0.0.1', WEB.nodePort), count: 8 })
+      assertEvenly(local, WEB.pods)
+      assertShownAs(local, '127.0.0.1', WEB.nodePort)
+    })
+
+    for (const connected of [true, false]) {
+      test(`${socket} over UDP, ${connected ? 'connected' : 'unconnected'}`, async () => {
+        const ask = { protocol: 'udp', connected } as const
+        const answers = await n1.request({ ...ask, to: of(DNS.clusterIP, 53), count: 8 })
+        assertEvenly(answers, DNS.pods)
+        assertShownAs(answers, DNS.clusterIP, 53)
+        const local = await n1.request({ ...ask, to: of(NODES.n1.ipv4, DNS.nodePort), count: 8 })
+        assertEvenly(local, DNS.pods)
+        assertShownAs(local, NODES.n1.ipv4, DNS.nodePort)
+      })
+
+      test(`${socket} over UDP, ${connected ? 'connected' : 'unconnected'}, stays with its backend`, async () => {
+        const to = of(DNS.clusterIP, 53)
+        const answers = await n1.request({ protocol: 'udp', connected, to, count: 6, sameSocket: true })
+        assertShownAs(answers, DNS.clusterIP, 53)
+        assert.equal(new Set(answers.map((answer) => answer.ok && answer.backend)).size, 1)
+      })
+    }
+
+    test(`${socket} is refused at once where nobody is`, async () => {
+      const refused = async (protocol: Protocol, connected: boolean) =>
+        await n1.ask({ to: of(EMPTY[0].clusterIP, 80), protocol, connected })
+      for (const [protocol, connected] of [
+        ['tcp', true],
+        ['udp', true],
+        ['udp', false],
+      ] as const) {
+        assert.deepEqual(await refused(protocol, connected), { ok: false, error: 'ECONNREFUSED' })
+      }
+    })
+
+    test(`${socket} to anybody else is left alone`, async () => {
+      const answer = await n1.ask({ to: of(PODS.p5.ipv4, 8080) })
+      assert.ok(answer.ok && answer.backend === 'p5', JSON.stringify(answer))
+      assertShownAs([answer], PODS.p5.ipv4, 8080)
+    })
+  }
+})
