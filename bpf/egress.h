@@ -11,16 +11,17 @@
  */
 static __noinline int note_outbound(struct packet *packet)
 {
-	struct flow_key key = flow_key_of(packet, FLOW_DIRECTION_INGRESS);
 	struct outbound *known, sent = { .last_seen = sweep_clock() };
+	struct flow_key key = packet->key;
 
-	key.tuple = reversed(&packet->tuple);
+	reverse(&key.tuple, &packet->tuple);
+	key.direction = FLOW_DIRECTION_INGRESS;
 	known = bpf_map_lookup_elem(&outbounds, &key);
 	if (known && SAME(&known->key, &key)) {
 		known->last_seen = sent.last_seen;
 		return VERDICT_NEXT;
 	}
-	if (!is_node_address(packet->tuple.source))
+	if (!is_node_address(&packet->tuple.source))
 		return VERDICT_NEXT;
 	sent.key = key;
 	bpf_map_update_elem(&outbounds, &key, &sent, BPF_ANY);
@@ -67,25 +68,23 @@ static __always_inline int translate_reply(struct __sk_buff *skb)
 	struct packet packet;
 	struct headers headers;
 	struct step step;
-	struct flow_key key;
 	struct flow *flow;
 	int verdict;
 
-	if (parse(skb, &packet, &headers) != PARSED_OK)
+	if (parse(skb, &packet, &headers, FLOW_DIRECTION_EGRESS) != PARSED_OK)
 		return VERDICT_NEXT;
 	if (is_node_port(packet.tuple.source_port) && is_opening(&packet) &&
 	    may_be_frontend(&packet.tuple.source))
 		note_outbound(&packet);
 	if (!may_be_backend(&packet.tuple.source))
 		return VERDICT_NEXT;
-	key = flow_key_of(&packet, FLOW_DIRECTION_EGRESS);
-	flow = bpf_map_lookup_elem(&flows, &key);
-	if (flow && copy_step(&step, flow, &key)) {
+	flow = bpf_map_lookup_elem(&flows, &packet.key);
+	if (flow && copy_step(&step, flow, &packet.key)) {
 		if (is_elsewhere(flow, packet.ifindex))
 			return VERDICT_NEXT;
 		touch(flow, &packet);
 	} else {
-		verdict = through_unconfirmed(&packet, &step, FLOW_DIRECTION_EGRESS);
+		verdict = through_unconfirmed(&packet, &step);
 		if (verdict != VERDICT_STEP)
 			return verdict;
 	}

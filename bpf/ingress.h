@@ -28,9 +28,20 @@ static __always_inline bool copy_step(struct step *step, const struct flow *flow
 	return is_flow(flow, key);
 }
 
+/* Sends a packet that stays on the client's device or bridge on its way there. */
+__noinline int deliver(struct __sk_buff *skb, struct packet *packet, struct step *step)
+{
+	if (!packet || !step)
+		return VERDICT_DROP;
+	if (step->flags & FLOW_FLAG_HAIRPIN)
+		return send_back(skb);
+	address_to_neighbour(skb, &packet->tuple.source, &step->to.destination);
+	return VERDICT_NEXT;
+}
+
 /* Makes the step real. */
-static __always_inline int take_step(struct __sk_buff *skb, const struct packet *packet,
-				     const struct headers *headers, const struct step *step)
+static __always_inline int take_step(struct __sk_buff *skb, struct packet *packet, const struct headers *headers,
+				     struct step *step)
 {
 	if (!rewrite(skb, packet, headers, &step->to)) {
 		count_drop(DROP_REASON_REWRITE_FAILED);
@@ -38,11 +49,7 @@ static __always_inline int take_step(struct __sk_buff *skb, const struct packet 
 	}
 	if (step->flags & FLOW_FLAG_EXTERNAL)
 		skb->mark |= step->flags & FLOW_FLAG_MASQUERADE ? mark_accept | mark_masquerade : mark_accept;
-	if (step->flags & FLOW_FLAG_HAIRPIN)
-		return send_back(skb);
-	if (step->flags & FLOW_FLAG_SAME_BRIDGE)
-		address_to_neighbour(skb, packet->tuple.source, step->to.destination);
-	return VERDICT_NEXT;
+	return step->flags & (FLOW_FLAG_HAIRPIN | FLOW_FLAG_SAME_BRIDGE) ? deliver(skb, packet, step) : VERDICT_NEXT;
 }
 
 /* Notes what a packet says of its own side. Written only when it changes: the line stays shared. */
@@ -74,7 +81,7 @@ __noinline int is_open(struct flow *flow)
 
 	if (!flow || flow->state == FLOW_STATE_CLOSING)
 		return 0;
-	key = twin_key(flow);
+	twin_key(&key, flow);
 	twin = find_flow(&flows, &key);
 	return twin && twin->state != FLOW_STATE_CLOSING;
 }
@@ -93,7 +100,7 @@ static __always_inline bool needs_masquerade(struct __sk_buff *skb, const struct
 		return true;
 	if (request->list_kind == LIST_KIND_LOCAL)
 		return false; /* externalTrafficPolicy: Local promises the client's address */
-	return !preserve_client || !replies_return(skb, device, backend->address, request->client);
+	return !preserve_client || !replies_return(skb, device, &backend->address, &request->client);
 }
 
 /* The step to this backend for the request's client. */
@@ -111,7 +118,7 @@ static __always_inline void aim_flow(struct __sk_buff *skb, struct flow *flow, c
 	} else if (SAME(&backend->address, &request->client)) {
 		flow->flags |= FLOW_FLAG_HAIRPIN;
 		flow->to.source = request->hairpin_source;
-	} else if (on_same_bridge(skb, device, request->client, backend->address)) {
+	} else if (on_same_bridge(skb, device, &request->client, &backend->address)) {
 		flow->flags |= FLOW_FLAG_SAME_BRIDGE;
 	}
 }
@@ -123,11 +130,12 @@ static __always_inline void aim_flow(struct __sk_buff *skb, struct flow *flow, c
 __noinline int choose_backend(struct __sk_buff *skb, struct device *device)
 {
 	struct scratch *scratch = get_scratch();
-	struct flow_key reply;
+	struct flow_key *reply;
 	__u32 id = 0, count = 0;
 
 	if (!device || !scratch)
 		return DROP_REASON_COLLISION;
+	reply = &scratch->reply.key;
 	if (scratch->asked.affinity_seconds)
 		id = affine_backend(&scratch->asked, &scratch->backend);
 	for (int i = 0; i < BACKEND_TRIES; i++) {
@@ -138,8 +146,8 @@ __noinline int choose_backend(struct __sk_buff *skb, struct device *device)
 		scratch->request.backend = id;
 		scratch->request.generation = scratch->backend.generation;
 		aim_flow(skb, &scratch->request, &scratch->asked, device, &scratch->backend);
-		reply = twin_key(&scratch->request);
-		if (!is_reply_taken(&reply, &scratch->request.key.tuple))
+		twin_key(reply, &scratch->request);
+		if (!is_reply_taken(reply, &scratch->request.key.tuple))
 			return DROP_REASON_NONE;
 		/* A client that is to stay gets another source port, not another backend. */
 		if (scratch->asked.affinity_seconds || count < 2)
@@ -152,22 +160,25 @@ __noinline int choose_backend(struct __sk_buff *skb, struct device *device)
 static __always_inline void begin_flow(struct flow *flow, struct __sk_buff *skb, const struct packet *packet)
 {
 	__builtin_memset(flow, 0, sizeof(*flow));
-	flow->key = flow_key_of(packet, FLOW_DIRECTION_INGRESS);
+	flow->key = packet->key;
 	flow->ifindex = skb->ifindex;
 	flow->created = clock_ms();
 	flow->state = FLOW_STATE_NEW;
 }
 
 /* A hairpin's answer comes to an address that is not the node's, whatever the client asked for. */
-static __always_inline addr_t hairpin_source(const struct frontend *frontend, addr_t asked)
+static __always_inline void set_hairpin_source(struct request *request, const struct frontend *frontend,
+					       const addr_t *asked)
 {
 	__u32 id = frontend->service;
 	struct service *service;
 
+	request->hairpin_source = *asked;
 	if (frontend->kind != FRONTEND_KIND_NODE_PORT && !(frontend->flags & FRONTEND_FLAG_ON_NODE))
-		return asked;
+		return;
 	service = bpf_map_lookup_elem(&services, &id);
-	return service ? *(addr_t *)service->cluster_ip : asked;
+	if (service)
+		request->hairpin_source = *(addr_t *)service->cluster_ip;
 }
 
 /* Ends a request that gets no backend the way the model wants it ended. */
@@ -178,30 +189,36 @@ static __always_inline int refuse(__u32 service, __u32 reason)
 												 VERDICT_REJECT;
 }
 
-/* The first packet of a flow: balance it. */
-__noinline int open_flow(struct __sk_buff *skb, struct packet *packet, struct frontend *frontend,
-			 struct step *step)
+/* Notes the first packet of a flow to scratch->frontend, and who asks for what. Returns enum drop_reason, or VERDICT_NEXT. */
+__noinline int ask(struct __sk_buff *skb, struct packet *packet, struct device *device)
 {
-	struct device *device = accepting_device(skb);
 	struct scratch *scratch = get_scratch();
-	__u32 reason;
 
-	if (!scratch || !packet || !frontend || !device || !step)
+	if (!scratch || !packet || !device)
 		return VERDICT_NEXT;
 	__builtin_memset(&scratch->asked, 0, sizeof(scratch->asked));
 	scratch->asked.client = packet->tuple.source;
-	if (!fill_request(&scratch->asked, frontend,
+	if (!fill_request(&scratch->asked, &scratch->frontend,
 			  device->class == DEVICE_CLASS_EXTERNAL ? CLIENT_CLASS_EXTERNAL : CLIENT_CLASS_INTERNAL))
 		return VERDICT_NEXT;
 	/* Whether there is an endpoint or not: who is kept out must not learn it. */
-	if (is_guarded(&scratch->asked, frontend) && !is_in_source_ranges(&scratch->asked))
-		return refuse(scratch->asked.service, DROP_REASON_SOURCE_RANGE);
+	if (is_guarded(&scratch->asked, &scratch->frontend) && !is_in_source_ranges(&scratch->asked))
+		return DROP_REASON_SOURCE_RANGE;
 	if (flows_full())
-		return refuse(scratch->asked.service, DROP_REASON_FLOWS_FULL);
+		return DROP_REASON_FLOWS_FULL;
 	begin_flow(&scratch->request, skb, packet);
 	scratch->request.service = scratch->asked.service;
-	scratch->asked.hairpin_source = hairpin_source(frontend, packet->tuple.destination);
-	reason = choose_backend(skb, device);
+	set_hairpin_source(&scratch->asked, &scratch->frontend, &packet->tuple.destination);
+	return DROP_REASON_NONE;
+}
+
+/* Makes the flow that choose_backend() left in the scratch area, unless it found a reason not to. */
+__noinline int make_flow(int reason, struct step *step)
+{
+	struct scratch *scratch = get_scratch();
+
+	if (!scratch || !step)
+		return VERDICT_NEXT;
 	if (reason == DROP_REASON_COLLISION && find_source_port(&scratch->request))
 		reason = DROP_REASON_NONE;
 	if (!reason && !insert_embryonic(scratch))
@@ -214,6 +231,22 @@ __noinline int open_flow(struct __sk_buff *skb, struct packet *packet, struct fr
 	step->to = scratch->request.to;
 	step->flags = scratch->request.flags;
 	return VERDICT_STEP;
+}
+
+/* The first packet of a flow to scratch->frontend: balance it. */
+static __always_inline int open_flow(struct __sk_buff *skb, struct packet *packet, struct step *step)
+{
+	struct device *device = accepting_device(skb);
+	int reason;
+
+	if (!device)
+		return VERDICT_NEXT;
+	reason = ask(skb, packet, device);
+	if (reason < 0)
+		return VERDICT_NEXT;
+	if (!reason)
+		reason = choose_backend(skb, device);
+	return make_flow(reason, step);
 }
 
 /* A datagram that proves its client alive? Time is all there is to go by. */
@@ -255,9 +288,11 @@ static __always_inline bool advance_request(struct flow *flow, const struct pack
 /* What an answer tells of a flow that is not confirmed yet. False when it must not reach the client. */
 static __always_inline bool advance_reply(struct flow *reply, const struct packet *packet)
 {
-	struct flow_key key = twin_key(reply);
-	struct flow *request = find_flow(&embryonic, &key);
+	struct flow_key key;
+	struct flow *request;
 
+	twin_key(&key, reply);
+	request = find_flow(&embryonic, &key);
 	if (!request)
 		return true;
 	if (packet->protocol == IPPROTO_UDP) {
@@ -291,20 +326,18 @@ static __always_inline bool advance_reply(struct flow *reply, const struct packe
  * A packet whose flow is not in `flows`, or was not a moment ago. VERDICT_NEXT
  * when no living flow takes it.
  */
-__noinline int through_unconfirmed(struct packet *packet, struct step *step, int direction)
+__noinline int through_unconfirmed(struct packet *packet, struct step *step)
 {
-	struct flow_key key;
 	struct flow *flow;
 
 	if (!packet || !step)
 		return VERDICT_NEXT;
-	key = flow_key_of(packet, direction);
-	flow = find_flow(&embryonic, &key);
+	flow = find_flow(&embryonic, &packet->key);
 	if (!flow || is_elsewhere(flow, packet->ifindex))
 		return VERDICT_NEXT;
 	if (flow->flags & FLOW_FLAG_PROMOTED) {
 		/* Confirmed between our two look-ups, or long expired. */
-		flow = find_flow(&flows, &key);
+		flow = find_flow(&flows, &packet->key);
 		if (!flow || (flow->flags & FLOW_FLAG_REQUEST && is_opening(packet) && !may_go_on(flow, packet)))
 			return VERDICT_NEXT;
 	} else if (!(flow->flags & FLOW_FLAG_REQUEST)) {
@@ -313,10 +346,10 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step, int
 		if (!advance_reply(flow, packet))
 			return VERDICT_DROP;
 	} else if (!advance_request(flow, packet)) {
-		forget_flow(flow, &key);
+		forget_flow(flow, &packet->key);
 		return VERDICT_NEXT;
 	}
-	return copy_step(step, flow, &key) ? VERDICT_STEP : VERDICT_NEXT;
+	return copy_step(step, flow, &packet->key) ? VERDICT_STEP : VERDICT_NEXT;
 }
 
 /*
@@ -326,27 +359,29 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step, int
 __noinline int through_direct(struct __sk_buff *skb, struct packet *packet, struct step *step)
 {
 	struct scratch *scratch = get_scratch();
+	struct flow_key *reply;
 	struct device *device;
-	struct flow_key reply;
 	int verdict;
 
-	if (!packet || !step)
+	if (!packet || !step || !scratch)
 		return VERDICT_NEXT;
 	if (state.direct_flows) {
-		verdict = through_unconfirmed(packet, step, FLOW_DIRECTION_INGRESS);
+		verdict = through_unconfirmed(packet, step);
 		if (verdict != VERDICT_NEXT)
 			return verdict;
 	}
 	if (!is_opening(packet))
 		return VERDICT_NEXT;
-	reply = flow_key_of(packet, FLOW_DIRECTION_EGRESS);
-	reply.tuple = reversed(&packet->tuple);
-	if (!is_reply_taken(&reply, &packet->tuple))
+	reply = &scratch->reply.key;
+	*reply = packet->key;
+	reverse(&reply->tuple, &packet->tuple);
+	reply->direction = FLOW_DIRECTION_EGRESS;
+	if (!is_reply_taken(reply, &packet->tuple))
 		return VERDICT_NEXT;
 	device = first_device(skb);
-	if (!scratch || !device || device->flags & DEVICE_FLAG_BRIDGE)
+	if (!device || device->flags & DEVICE_FLAG_BRIDGE)
 		return VERDICT_NEXT; /* on a bridge it is the translated packet itself */
-	if (take_over(&reply))
+	if (take_over(reply))
 		return VERDICT_NEXT;
 	begin_flow(&scratch->request, skb, packet);
 	scratch->request.to = packet->tuple;
@@ -364,48 +399,49 @@ __noinline int through_direct(struct __sk_buff *skb, struct packet *packet, stru
 /* Is this an answer to the node's own packet, which only looks like a request for a node port? */
 static __always_inline bool is_answer(const struct packet *packet)
 {
-	struct flow_key key = flow_key_of(packet, FLOW_DIRECTION_INGRESS);
-	struct outbound *sent = bpf_map_lookup_elem(&outbounds, &key);
+	struct outbound *sent = bpf_map_lookup_elem(&outbounds, &packet->key);
 
-	return sent && sweep_clock() - sent->last_seen <= udp_replied_seconds && SAME(&sent->key, &key);
+	return sent && sweep_clock() - sent->last_seen <= udp_replied_seconds && SAME(&sent->key, &packet->key);
 }
 
-static __always_inline bool is_cluster_ip(addr_t address)
+static __always_inline bool is_cluster_ip(const addr_t *address)
 {
-	struct address_key key = { .address = address };
+	struct address_key key = { .address = *address };
 
 	return bpf_map_lookup_elem(&cluster_ips, &key);
 }
 
-static __always_inline bool is_node_address(addr_t address)
+static __always_inline bool is_node_address(const addr_t *address)
 {
-	struct address_key key = { .address = address };
+	struct address_key key = { .address = *address };
 
 	return bpf_map_lookup_elem(&node_addresses, &key);
 }
 
 /*
  * No confirmed flow: an unconfirmed one, a new one (VERDICT_OPEN, the frontend
- * filled), or none of our business.
+ * in scratch->frontend), or none of our business.
  */
-__noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, struct frontend *frontend,
-				struct step *step)
+__noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, struct step *step)
 {
+	struct scratch *scratch = get_scratch();
+	struct frontend *frontend;
 	int verdict;
 
-	if (!packet || !frontend || !step || !accepting_device(skb))
+	if (!packet || !step || !scratch || !accepting_device(skb))
 		return VERDICT_NEXT;
 	/* Before any frontend is looked for: a hairpin's answer goes to whatever port the client had. */
-	verdict = through_unconfirmed(packet, step, FLOW_DIRECTION_INGRESS);
+	verdict = through_unconfirmed(packet, step);
 	if (verdict != VERDICT_NEXT)
 		return verdict;
 	/* The node's own answers; and mid-flow packets of what another proxy balanced before us. */
 	if (!is_opening(packet))
 		return VERDICT_NEXT;
-	if (find_frontend(frontend, packet->tuple.destination, packet->tuple.destination_port, packet->protocol,
+	frontend = &scratch->frontend;
+	if (find_frontend(frontend, &packet->tuple.destination, packet->tuple.destination_port, packet->protocol,
 			  false))
 		return frontend->kind == FRONTEND_KIND_NODE_PORT && is_answer(packet) ? VERDICT_NEXT : VERDICT_OPEN;
-	if (!is_cluster_ip(packet->tuple.destination))
+	if (!is_cluster_ip(&packet->tuple.destination))
 		return may_be_backend(&packet->tuple.destination) ? VERDICT_DIRECT : VERDICT_NEXT;
 	count_drop(DROP_REASON_UNDEFINED_PORT);
 	return VERDICT_REJECT;
@@ -431,34 +467,31 @@ static __always_inline int decide_request(struct __sk_buff *skb, struct packet *
 {
 	bool to_frontend = may_be_frontend(&packet->tuple.destination);
 	int verdict = VERDICT_DIRECT;
-	struct frontend frontend;
-	struct flow_key key;
 	struct flow *flow;
 
 	if (!to_frontend && !state.direct_flows)
 		return through_direct(skb, packet, step);
-	key = flow_key_of(packet, FLOW_DIRECTION_INGRESS);
-	flow = bpf_map_lookup_elem(&flows, &key);
-	if (flow && copy_step(step, flow, &key)) {
+	flow = bpf_map_lookup_elem(&flows, &packet->key);
+	if (flow && copy_step(step, flow, &packet->key)) {
 		if (!follow_device(skb, flow))
 			return VERDICT_NEXT;
 		if (!is_opening(packet) || !(step->flags & FLOW_FLAG_REQUEST) || may_go_on(flow, packet)) {
 			touch(flow, packet);
 			return VERDICT_STEP;
 		}
-		forget_flow(flow, &key);
+		forget_flow(flow, &packet->key);
 	}
 	if (to_frontend)
-		verdict = through_frontend(skb, packet, &frontend, step);
+		verdict = through_frontend(skb, packet, step);
 	if (verdict == VERDICT_OPEN)
-		return open_flow(skb, packet, &frontend, step);
+		return open_flow(skb, packet, step);
 	return verdict == VERDICT_DIRECT ? through_direct(skb, packet, step) : verdict;
 }
 
 /* A later fragment whose first was not seen. The node's own traffic may have taken another way in. */
 static __always_inline int unknown_fragment(const struct packet *packet)
 {
-	if (!may_be_frontend(&packet->tuple.destination) || is_node_address(packet->tuple.destination))
+	if (!may_be_frontend(&packet->tuple.destination) || is_node_address(&packet->tuple.destination))
 		return VERDICT_NEXT;
 	count_drop(DROP_REASON_UNKNOWN_FRAGMENT);
 	return VERDICT_DROP;
@@ -469,7 +502,7 @@ static __always_inline int translate_request(struct __sk_buff *skb)
 	struct packet packet;
 	struct headers headers;
 	struct step step;
-	enum parsed parsed = parse(skb, &packet, &headers);
+	enum parsed parsed = parse(skb, &packet, &headers, FLOW_DIRECTION_INGRESS);
 	int verdict;
 
 	if (parsed == PARSED_OTHER)

@@ -107,7 +107,7 @@ static __always_inline bool find_peer_frontend(struct bpf_sock_addr *context, st
 	*netns_cookie = bpf_get_netns_cookie(context);
 	is_host = *netns_cookie == host_netns_cookie;
 	return is_served(*netns_cookie) &&
-	       find_frontend(frontend, peer->address, peer->port, peer->protocol, is_host) &&
+	       find_frontend(frontend, &peer->address, peer->port, peer->protocol, is_host) &&
 	       (is_host || frontend->kind != FRONTEND_KIND_LOAD_BALANCER);
 }
 
@@ -166,7 +166,7 @@ static __always_inline bool is_backend_of(const struct socket *socket, const str
 }
 
 /* Did this socket reach the backend through another frontend? Then its answers could be either's. */
-static __always_inline bool is_backend_taken(__u64 cookie, const struct backend *backend, const struct peer *frontend)
+static __noinline bool is_backend_taken(__u64 cookie, const struct backend *backend, const struct peer *frontend)
 {
 	struct socket_peer_key key = peer_key(cookie, backend->address, backend->port, true);
 	struct socket_peer *peer = bpf_map_lookup_elem(&socket_peers, &key);

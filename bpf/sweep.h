@@ -45,7 +45,7 @@ static long sweep_flow(void *map, struct flow_key *entry, struct flow *flow, voi
 	if (sweeping.at > sweeping.until)
 		return 1;
 	sweeping.looked++;
-	twin_of = twin_key(flow);
+	twin_key(&twin_of, flow);
 	twin = find_flow(&flows, &twin_of);
 	allowed = allowed_silence(flow, twin);
 	if (!is_flow(flow, &key) || !is_silent(flow, allowed) || (twin && !is_silent(twin, allowed)))

@@ -8,13 +8,15 @@
 
 static __always_inline bool same_words(const void *one, const void *other, __u32 bytes)
 {
-	const volatile __u32 *left = one;
-	const __u32 *right = other;
+	const volatile __u32 *left = one, *right = other;
 	__u32 difference = 0;
 
 #pragma unroll
-	for (__u32 i = 0; i < bytes / 4; i++)
+	for (__u32 i = 0; i < bytes / 4; i++) {
 		difference |= left[i] ^ right[i];
+		/* One word after the other: all loads first would fill the stack. */
+		asm volatile("" : "+r"(difference));
+	}
 	return !difference;
 }
 

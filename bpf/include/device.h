@@ -44,8 +44,9 @@ static __always_inline struct device *first_device(struct __sk_buff *skb)
  * The route of a packet that came in on `ifindex`, in the scratch area. NULL: there
  * is none. `result` tells whether the neighbour is known.
  */
-static __always_inline struct bpf_fib_lookup *route(struct __sk_buff *skb, __u32 ifindex, addr_t source,
-						    addr_t destination, long *result)
+static __always_inline struct bpf_fib_lookup *route(struct __sk_buff *skb, __u32 ifindex,
+						    const addr_t *source, const addr_t *destination,
+						    long *result)
 {
 	struct scratch *scratch = get_scratch();
 	struct bpf_fib_lookup *fib;
@@ -61,8 +62,8 @@ static __always_inline struct bpf_fib_lookup *route(struct __sk_buff *skb, __u32
 }
 
 /* Would the answers of a backend on this node leave by the device of the request? */
-static __always_inline bool replies_return(struct __sk_buff *skb, const struct device *device, addr_t backend,
-					   addr_t client)
+static __always_inline bool replies_return(struct __sk_buff *skb, const struct device *device,
+					   const addr_t *backend, const addr_t *client)
 {
 	long result;
 	struct bpf_fib_lookup *fib = route(skb, skb->ifindex, backend, client, &result);
@@ -70,8 +71,8 @@ static __always_inline bool replies_return(struct __sk_buff *skb, const struct d
 	return fib && (fib->ifindex == skb->ifindex || (device->bridge && fib->ifindex == device->bridge));
 }
 
-static __always_inline bool on_same_bridge(struct __sk_buff *skb, const struct device *device, addr_t client,
-					   addr_t backend)
+static __always_inline bool on_same_bridge(struct __sk_buff *skb, const struct device *device,
+					   const addr_t *client, const addr_t *backend)
 {
 	long result;
 	struct bpf_fib_lookup *fib;
@@ -88,7 +89,8 @@ static __always_inline bool on_same_bridge(struct __sk_buff *skb, const struct d
  * sees both halves of the flow or neither. With the neighbour unknown the
  * gateway's MAC stays, and routing it makes the neighbour known.
  */
-static __always_inline void address_to_neighbour(struct __sk_buff *skb, addr_t client, addr_t backend)
+static __always_inline void address_to_neighbour(struct __sk_buff *skb, const addr_t *client,
+						 const addr_t *backend)
 {
 	__u32 ifindex = skb->ifindex;
 	struct device *device = bpf_map_lookup_elem(&devices, &ifindex);

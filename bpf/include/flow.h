@@ -30,46 +30,30 @@
 #define FULL_MS 1000
 #define CLOSED_SILENT_SECONDS 1
 
-static __always_inline struct flow_key flow_key_of(const struct packet *packet, __u8 direction)
+static __always_inline void reverse(struct tuple *other, const struct tuple *tuple)
 {
-	struct flow_key key = {
-		.tuple = packet->tuple,
-		.protocol = packet->protocol,
-		.direction = direction,
-	};
-
-	return key;
+	other->source = tuple->destination;
+	other->destination = tuple->source;
+	other->source_port = tuple->destination_port;
+	other->destination_port = tuple->source_port;
 }
 
-static __always_inline struct tuple reversed(const struct tuple *tuple)
+/* `one` may change under us. */
+static __always_inline bool is_reverse(const struct tuple *one, const struct tuple *other)
 {
-	struct tuple other = {
-		.source = tuple->destination,
-		.destination = tuple->source,
-		.source_port = tuple->destination_port,
-		.destination_port = tuple->source_port,
-	};
-
-	return other;
-}
-
-static __always_inline bool same_tuple(const struct tuple *one, const struct tuple *other)
-{
-	return SAME(one, other);
+	return SAME(&one->source, &other->destination) && SAME(&one->destination, &other->source) &&
+	       one->source_port == other->destination_port && one->destination_port == other->source_port;
 }
 
 /* The key of a flow's other side. */
-static __always_inline struct flow_key twin_key(const struct flow *flow)
+static __always_inline void twin_key(struct flow_key *key, const struct flow *flow)
 {
-	struct flow_key key = {
-		.tuple = reversed(&flow->to),
-		.protocol = flow->key.protocol,
-		.direction = flow->flags & FLOW_FLAG_HAIRPIN ? FLOW_DIRECTION_INGRESS :
-			     flow->flags & FLOW_FLAG_REQUEST ? FLOW_DIRECTION_EGRESS :
-							       FLOW_DIRECTION_INGRESS,
-	};
-
-	return key;
+	reverse(&key->tuple, &flow->to);
+	key->protocol = flow->key.protocol;
+	key->direction = flow->flags & FLOW_FLAG_HAIRPIN ? FLOW_DIRECTION_INGRESS :
+			 flow->flags & FLOW_FLAG_REQUEST ? FLOW_DIRECTION_EGRESS :
+							   FLOW_DIRECTION_INGRESS;
+	key->zero = 0;
 }
 
 /* Elements are recycled under a reader: whatever was read counts only if this holds after. */
@@ -108,20 +92,28 @@ static __always_inline bool is_stale(const struct flow *unconfirmed)
  */
 __noinline int is_reply_taken(struct flow_key *reply, struct tuple *request)
 {
-	struct tuple mine;
 	struct flow *flow;
 
 	if (!reply || !request)
 		return 1;
-	mine = reversed(request);
 	flow = find_flow(&flows, reply);
 	if (flow)
-		return !same_tuple(&flow->to, &mine);
+		return !is_reverse(&flow->to, request);
 	flow = find_flow(&embryonic, reply);
-	return flow && !is_stale(flow) && (flow->state == FLOW_STATE_COLLIDED || !same_tuple(&flow->to, &mine));
+	return flow && !is_stale(flow) && (flow->state == FLOW_STATE_COLLIDED || !is_reverse(&flow->to, request));
 }
 
-/* Ends both sides of a flow, confirmed or not. A collided one's reply side stays, as a note that the key is taken. */
+/* A collided flow's reply side stays, as a note that the key is taken. */
+static __always_inline void delete_sides(const struct flow_key *key, const struct flow_key *twin, bool collided)
+{
+	bpf_map_delete_elem(&flows, key);
+	bpf_map_delete_elem(&flows, twin);
+	bpf_map_delete_elem(&embryonic, key);
+	if (!collided)
+		bpf_map_delete_elem(&embryonic, twin);
+}
+
+/* Ends both sides of a flow, confirmed or not. */
 __noinline int forget_flow(struct flow *flow, struct flow_key *key)
 {
 	struct flow_key twin;
@@ -129,15 +121,11 @@ __noinline int forget_flow(struct flow *flow, struct flow_key *key)
 
 	if (!flow || !key)
 		return 0;
-	twin = twin_key(flow);
+	twin_key(&twin, flow);
 	collided = flow->state == FLOW_STATE_COLLIDED;
 	if (!is_flow(flow, key))
 		return 0;
-	bpf_map_delete_elem(&flows, key);
-	bpf_map_delete_elem(&flows, &twin);
-	bpf_map_delete_elem(&embryonic, key);
-	if (!collided)
-		bpf_map_delete_elem(&embryonic, &twin);
+	delete_sides(key, &twin, collided);
 	return 1;
 }
 
@@ -158,19 +146,19 @@ static __always_inline bool is_silent(const struct flow *flow, __u32 seconds)
  * Frees a reply key whose flow is closed and silent, ahead of the sweep. Only
  * where the alternative is worse: the backend may remember the connection still.
  */
-static __always_inline bool take_over(struct flow_key *reply)
+static __always_inline bool take_over(const struct flow_key *reply)
 {
 	struct flow *flow = find_flow(&flows, reply), *twin;
 	struct flow_key key;
 
 	if (!flow)
 		return false;
-	key = twin_key(flow);
+	twin_key(&key, flow);
 	twin = find_flow(&flows, &key);
 	if (!twin || !is_closed(flow, twin) || !is_silent(flow, CLOSED_SILENT_SECONDS) ||
-	    !is_silent(twin, CLOSED_SILENT_SECONDS))
+	    !is_silent(twin, CLOSED_SILENT_SECONDS) || !is_flow(flow, reply))
 		return false;
-	forget_flow(flow, reply);
+	delete_sides(reply, &key, false);
 	return true;
 }
 
@@ -178,8 +166,8 @@ static __always_inline bool take_over(struct flow_key *reply)
 static __always_inline void mirror_flow(struct flow *reply, const struct flow *request)
 {
 	*reply = *request;
-	reply->key = twin_key(request);
-	reply->to = reversed(&request->key.tuple);
+	twin_key(&reply->key, request);
+	reverse(&reply->to, &request->key.tuple);
 	reply->flags = request->flags & ~FLOW_FLAG_REQUEST;
 }
 
@@ -207,20 +195,22 @@ static __always_inline bool insert_embryonic(struct scratch *scratch)
 __noinline int find_source_port(struct flow *request)
 {
 	__u32 count = source_port_last - source_port_first + 1;
-	struct flow_key reply;
+	struct scratch *scratch = get_scratch();
+	struct flow_key *reply;
 
-	if (!request)
+	if (!request || !scratch)
 		return 0;
+	reply = &scratch->reply.key;
 	for (int i = 0; i < SOURCE_PORT_TRIES; i++) {
 		request->to.source_port = bpf_htons(source_port_first + bpf_get_prandom_u32() % count);
-		reply = twin_key(request);
-		if (!is_reply_taken(&reply, &request->key.tuple))
+		twin_key(reply, request);
+		if (!is_reply_taken(reply, &request->key.tuple))
 			return 1;
 	}
 	request->to.source_port = request->key.tuple.source_port;
 	for (int i = 0; i < SOURCE_PORT_TRIES; i++) {
-		reply = twin_key(request);
-		if (take_over(&reply))
+		twin_key(reply, request);
+		if (take_over(reply))
 			return 1;
 		request->to.source_port = bpf_htons(source_port_first + bpf_get_prandom_u32() % count);
 	}
@@ -265,7 +255,7 @@ __noinline int promote(struct flow *unconfirmed, int closing)
 			count_drop(DROP_REASON_FLOWS_FULL);
 			return 0;
 		}
-		if (!same_tuple(&taken->to, &scratch->reply.to)) {
+		if (!SAME(&taken->to, &scratch->reply.to)) {
 			count_drop(DROP_REASON_COLLISION);
 			return 0;
 		}

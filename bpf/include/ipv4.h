@@ -206,11 +206,12 @@ static __always_inline __u32 icmp_sum_start(const ip_header_t *ip, __u16 payload
 	return 0;
 }
 
-static __always_inline void set_route_addresses(struct bpf_fib_lookup *fib, addr_t source, addr_t destination)
+static __always_inline void set_route_addresses(struct bpf_fib_lookup *fib, const addr_t *source,
+						const addr_t *destination)
 {
 	fib->family = AF_INET;
-	fib->ipv4_src = word_of(source);
-	fib->ipv4_dst = word_of(destination);
+	fib->ipv4_src = word_of(*source);
+	fib->ipv4_dst = word_of(*destination);
 }
 
 static __always_inline addr_t socket_address(const struct bpf_sock_addr *context)

@@ -159,10 +159,16 @@ static __always_inline bool find_transport(struct __sk_buff *skb, const ip_heade
 
 static __always_inline __u64 address_change(const addr_t *from, const addr_t *to)
 {
-	const __u32 *before = (const void *)from->bytes, *after = (const void *)to->bytes;
+	const volatile __u32 *before = (const void *)from->bytes, *after = (const void *)to->bytes;
+	__u64 sum = 0;
 
-	return sum_change(before[0], after[0]) + sum_change(before[1], after[1]) + sum_change(before[2], after[2]) +
-	       sum_change(before[3], after[3]);
+#pragma unroll
+	for (__u32 i = 0; i < sizeof(*from) / 4; i++) {
+		sum += sum_change(before[i], after[i]);
+		/* One word after the other: all loads first would fill the stack. */
+		asm volatile("" : "+r"(sum));
+	}
+	return sum;
 }
 
 /* What the transport checksum's pseudo-header changes by. */
@@ -263,11 +269,12 @@ static __always_inline __u32 icmp_sum_start(const ip_header_t *ip, __u16 payload
 	return pseudo_header_sum(ip, payload);
 }
 
-static __always_inline void set_route_addresses(struct bpf_fib_lookup *fib, addr_t source, addr_t destination)
+static __always_inline void set_route_addresses(struct bpf_fib_lookup *fib, const addr_t *source,
+						const addr_t *destination)
 {
 	fib->family = AF_INET6;
-	*(addr_t *)fib->ipv6_src = source;
-	*(addr_t *)fib->ipv6_dst = destination;
+	*(addr_t *)fib->ipv6_src = *source;
+	*(addr_t *)fib->ipv6_dst = *destination;
 }
 
 static __always_inline addr_t socket_address(const struct bpf_sock_addr *context)

@@ -38,10 +38,16 @@
 
 /* What the decisions need of a packet: plain data, good whatever happens to the skb. */
 struct packet {
-	struct tuple tuple;
-	__u8 protocol;
-	__u8 tcp_flags;
-	__u16 zero;
+	union {
+		struct flow_key key; /* of its flow, confirmed or not */
+		struct {
+			struct tuple tuple;
+			__u8 protocol;
+			__u8 direction;
+			__u16 zero;
+		};
+	};
+	__u32 tcp_flags;
 	__u32 sequence;	    /* TCP's, host order */
 	__u32 acknowledged; /* TCP's, host order */
 	__u32 ifindex;	    /* the device at whose hook it is */
@@ -135,7 +141,8 @@ static __always_inline bool pull(struct __sk_buff *skb, __u32 need)
  * part are pulled in. A datagram that ends before its transport header is
  * "other".
  */
-static __always_inline enum parsed parse(struct __sk_buff *skb, struct packet *packet, struct headers *headers)
+static __always_inline enum parsed parse(struct __sk_buff *skb, struct packet *packet, struct headers *headers,
+					 __u8 direction)
 {
 	struct placement at;
 	void *data, *end;
@@ -162,6 +169,7 @@ static __always_inline enum parsed parse(struct __sk_buff *skb, struct packet *p
 	__builtin_memset(packet, 0, sizeof(*packet));
 	packet->ifindex = skb->ifindex;
 	packet->protocol = at.protocol;
+	packet->direction = direction;
 	packet->tuple.source = source_of(ip);
 	packet->tuple.destination = destination_of(ip);
 	headers->ip = ip;

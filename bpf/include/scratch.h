@@ -22,6 +22,7 @@ struct request {
 struct scratch {
 	struct flow request; /* the side in the making, of a new flow or a promoted one */
 	struct flow reply;
+	struct frontend frontend; /* what the packet in hand is addressed to */
 	struct request asked;
 	struct backend backend;
 	struct bpf_fib_lookup fib;

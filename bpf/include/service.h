@@ -23,11 +23,11 @@ static __always_inline bool copy_frontend(struct frontend *frontend, const struc
  * The frontend at an address: an exact one first, a node port where the address
  * is the node's. `sockets`: loopback addresses count as well.
  */
-static __always_inline bool find_frontend(struct frontend *frontend, addr_t address, __be16 port,
+static __always_inline bool find_frontend(struct frontend *frontend, const addr_t *address, __be16 port,
 					  __u8 protocol, bool sockets_too)
 {
-	struct frontend_key key = { .address = address, .port = port, .protocol = protocol };
-	struct address_key node_key = { .address = address };
+	struct frontend_key key = { .address = *address, .port = port, .protocol = protocol };
+	struct address_key node_key = { .address = *address };
 	struct nodeport_key node_port = { .port = port, .protocol = protocol };
 	struct node_address *node;
 

@@ -1915,7 +1915,7 @@ export const maps = {
   scratch4: {
     type: 'percpu_array',
     keySize: 4,
-    valueSize: 248,
+    valueSize: 264,
     maxEntries: 1,
     keyType: 'u32',
     valueType: '',
@@ -1923,7 +1923,7 @@ export const maps = {
   scratch6: {
     type: 'percpu_array',
     keySize: 4,
-    valueSize: 376,
+    valueSize: 408,
     maxEntries: 1,
     keyType: 'u32',
     valueType: '',
