@@ -35,8 +35,22 @@ export const ipv4Layout: FamilyLayout = {
   sourceRangeKey: generated.sourceRangeKey4,
 }
 
-/** Of all families that Sluice serves, in the order in which they are dealt with. */
-export const familyLayouts: readonly FamilyLayout[] = [ipv4Layout]
+export const ipv6Layout: FamilyLayout = {
+  family: 'ipv6',
+  number: 6,
+  addressSize: 16,
+  addressKey: generated.addressKey6,
+  backend: generated.backend6,
+  clusterIp: generated.clusterIp6,
+  flow: generated.flow6,
+  frontend: generated.frontend6,
+  frontendKey: generated.frontendKey6,
+  nodeAddress: generated.nodeAddress6,
+  sourceRangeKey: generated.sourceRangeKey6,
+}
+
+/** Of both families, in the order in which they are dealt with. */
+export const familyLayouts: readonly FamilyLayout[] = [ipv4Layout, ipv6Layout]
 
 /** IANA's numbers of the transport protocols. */
 export const protocolNumber: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 }

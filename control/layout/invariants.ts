@@ -6,8 +6,15 @@ import assert from 'node:assert/strict'
 import type { TargetName } from './batches.ts'
 import { keyBytes, keyText, viewOf } from './bytes.ts'
 import { filterBit } from './filter.ts'
-import { backendState, list as listCodec, listKind, service as serviceCodec } from './generated.ts'
+import {
+  backendState,
+  list as listCodec,
+  listKind,
+  service as serviceCodec,
+  serviceName,
+} from './generated.ts'
 import type { KernelModel } from './kernel-model.ts'
+import { serviceOfList } from './mirror.ts'
 
 /** A use of slots or of a backend id that a program may still be in the middle of. */
 interface Lease {
@@ -53,7 +60,7 @@ class Checker {
   before(target: TargetName, key: string, now: number): void {
     this.#overwritten = this.#kernel.maps[target].get(key)
     if (target === 'backend_slots') this.#checkSlotIsFree(indexOf(key), now)
-    if (target === 'lists') this.#leaseCurrent(indexOf(key), now)
+    if (target === 'lists' && this.#isOwn(serviceOfList(indexOf(key)))) this.#leaseCurrent(indexOf(key), now)
   }
 
   after(target: TargetName, operation: 'put' | 'delete', key: string): void {
@@ -66,6 +73,7 @@ class Checker {
   /** Slots that a list refers to, or did within the grace period, keep their content. */
   #checkSlotIsFree(slot: number, now: number): void {
     for (let id = 0; id < 128; id++) {
+      if (!this.#isOwn(serviceOfList(id))) continue
       const { first, count } = this.#list(id)
       assert.ok(
         slot < first || slot >= first + count,
@@ -120,6 +128,7 @@ class Checker {
 
   #checkFrontends(): void {
     const { frontend, frontendKey } = this.#kernel.layout
+    const { number: family } = this.#kernel.layout
     for (const map of [this.#kernel.maps.frontends, this.#kernel.maps.nodeports]) {
       for (const [key, value] of map) {
         const entry = frontend.decode(viewOf(value), 0)
@@ -127,7 +136,11 @@ class Checker {
         assert.ok(copy.endsWith(key), 'the copy of the key differs from the key')
         const service = this.#kernel.at('services', entry.service)
         assert.ok(service, `a frontend points to service ${entry.service}, which was never written`)
-        assert.notEqual(serviceCodec.decode(service, 0).family, 0, `service ${entry.service} was taken out`)
+        assert.equal(
+          serviceCodec.decode(service, 0).family,
+          family,
+          `service ${entry.service} was taken out, or is another family's`,
+        )
         assert.ok(this.#kernel.at('service_names', entry.service), `service ${entry.service} has no name`)
       }
     }
@@ -136,6 +149,7 @@ class Checker {
   #checkLists(): void {
     for (const key of this.#kernel.maps.lists.keys()) {
       const id = indexOf(key)
+      if (!this.#isOwn(serviceOfList(id))) continue
       const { first, count } = this.#list(id)
       for (let slot = first; slot < first + count; slot++) {
         const backend = this.#kernel.at('backend_slots', slot)?.getUint32(0, true)
@@ -149,6 +163,12 @@ class Checker {
         )
       }
     }
+  }
+
+  /** By its name: that comes first, and goes last. */
+  #isOwn(service: number): boolean {
+    const name = this.#kernel.at('service_names', service)
+    return name !== undefined && serviceName.decode(name, 0).family === this.#kernel.layout.number
   }
 
   #list(id: number): { first: number; count: number } {
