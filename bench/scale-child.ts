@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { OBJECT_FOLDER } from '../control/compose/objects.ts'
 import { BpfDataplane } from '../control/dataplane/bpf/dataplane.ts'
 import { desiredState, updateDesired } from '../control/model/desired.ts'
-import { DATAPATH_OBJECT } from '../tools/packets/datapath.ts'
 import { percentile } from './measure.ts'
 import { NODE, serviceKey, syntheticCluster, syntheticSlice } from './synthetic.ts'
 
@@ -46,7 +46,7 @@ async function changeEndpoints(dataplane: BpfDataplane, first: ReturnType<typeof
 
 async function run(bpfRoot: string): Promise<ScaleReport> {
   const cluster = syntheticCluster(SERVICES, ENDPOINTS)
-  const dataplane = new BpfDataplane({ objectPath: DATAPATH_OBJECT, bpfRoot })
+  const dataplane = new BpfDataplane({ objectFolder: OBJECT_FOLDER, bpfRoot })
   const times: number[] = []
   const lap = () => times.push(performance.now())
   try {

@@ -17,7 +17,7 @@ import { FakeClock } from './clock.fake.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { BpfDataplane } from './dataplane/bpf/dataplane.ts'
 import { openInspector } from './dataplane/bpf/inspect.ts'
-import { OBJECT_PATH, SMALL_MAPS } from './dataplane/bpf/test-kit.ts'
+import { OBJECT_FOLDER, SMALL_MAPS } from './dataplane/bpf/test-kit.ts'
 import type { Restored, SyncReport } from './dataplane/dataplane.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from './model/desired.ts'
 import { LengthFrames, LineFrames } from './source/kubernetes/frames.ts'
@@ -49,7 +49,7 @@ class ControlPlane implements AsyncDisposable {
   constructor(kernel: FakeKernel, clock: Clock) {
     this.signal = this.#stopper.signal
     this.dataplane = new BpfDataplane({
-      objectPath: OBJECT_PATH,
+      objectFolder: OBJECT_FOLDER,
       bpfRoot: BPF_ROOT,
       mapSizes: SMALL_MAPS,
       kernel,

@@ -2,9 +2,7 @@
 
 import { join } from 'node:path'
 
-const BUILD = import.meta.filename.endsWith('.ts')
+/** The folder of the objects. */
+export const OBJECT_FOLDER = import.meta.filename.endsWith('.ts')
   ? join(import.meta.dirname, '../../build')
   : import.meta.dirname
-
-/** The programs of IPv4. */
-export const DATAPATH_OBJECT = join(BUILD, 'datapath4.bpf.o')

@@ -2,7 +2,7 @@
 
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { BpfError, type Direction, loadObject, openPinnedLink, queryTcx, readSpec } from 'libbpf-ts'
+import { BpfError, type Direction, loadObject, type ObjectSpec, openPinnedLink, queryTcx } from 'libbpf-ts'
 import type { ProbeOptions } from '../cli/options.ts'
 import type { HookedProgram, ProbedDevice, ProbeReport } from '../cli/probe.ts'
 import {
@@ -14,11 +14,12 @@ import {
   probePrivileges,
 } from '../cli/requirements.ts'
 import { type RunCommand, runCommand } from '../dataplane/bpf/command.ts'
+import { readDatapath } from '../dataplane/bpf/objects.ts'
 import { linksFolder } from '../dataplane/bpf/pinned-links.ts'
 import { type ClassifiedDevice, classifyDevices, NO_PATTERNS } from '../node/classify.ts'
 import type { NodeSnapshot } from '../node/state.ts'
 import { watchNode } from '../node/watch.ts'
-import { DATAPATH_OBJECT } from './objects.ts'
+import { OBJECT_FOLDER } from './objects.ts'
 import { startSource } from './start-source.ts'
 
 /** Everything that `sluice run` would look at on this node. */
@@ -27,7 +28,7 @@ export async function probeNode(options: ProbeOptions): Promise<ProbeReport> {
   const basics = [...probePrivileges(), ...probeKernel()]
   const findings = [
     ...basics,
-    ...(missing(basics).length === 0 ? [probePrograms()] : []),
+    ...(missing(basics).length === 0 ? probePrograms() : []),
     ...probeMounts(bpfRoot, cgroupRoot),
     ...(await probeTools(runCommand)),
   ]
@@ -52,18 +53,28 @@ function notesOf(nodeName: string, internalIPs: readonly string[] | undefined): 
   return internalIPs.length > 0 ? [] : [`The source has no Node ${nodeName} with an InternalIP.`]
 }
 
-/** The proof: the programs themselves, over maps as small as possible. */
-function probePrograms(): Finding {
-  const finding = { name: "Sluice's programs", needed: true, use: 'everything' } as const
+/** The proof: the programs themselves, over maps as small as possible. One family is enough to begin with. */
+function probePrograms(): Finding[] {
+  const tried = readDatapath(OBJECT_FOLDER).map(({ family, spec }) => ({ family, refusal: whyRefused(spec) }))
+  const isServed = tried.some(({ refusal }) => refusal === undefined)
+  return tried.map(({ family, refusal }) => ({
+    name: `Sluice's programs for ${family === 'ipv4' ? 'IPv4' : 'IPv6'}`,
+    needed: refusal === undefined || !isServed,
+    use: 'everything',
+    here: refusal === undefined ? 'yes' : 'no',
+    detail: refusal ?? 'the verifier takes them',
+  }))
+}
+
+function whyRefused(spec: ObjectSpec): string | undefined {
+  for (const [name, map] of spec.maps) {
+    if (!name.startsWith('.') && map.type !== 'prog_array') map.maxEntries = 1
+  }
   try {
-    const spec = readSpec(DATAPATH_OBJECT)
-    for (const [name, map] of spec.maps) {
-      if (!name.startsWith('.') && map.type !== 'prog_array') map.maxEntries = 1
-    }
     loadObject(spec).close()
-    return { ...finding, here: 'yes', detail: 'the verifier takes them' }
+    return undefined
   } catch (error) {
-    return { ...finding, here: 'no', detail: error instanceof Error ? error.message : String(error) }
+    return error instanceof Error ? error.message : String(error)
   }
 }
 

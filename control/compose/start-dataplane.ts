@@ -6,18 +6,18 @@ import { Refusal } from '../cli/refusal.ts'
 import { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
 import { MapSizeError } from '../dataplane/bpf/objects.ts'
 import type { Logger } from '../log.ts'
-import { DATAPATH_OBJECT } from './objects.ts'
+import { OBJECT_FOLDER } from './objects.ts'
 import type { PacketSettings } from './settings.ts'
 
 /** Loads the programs and adopts what an earlier daemon left. Throws a Refusal, or what the kernel says. */
 export async function startDataplane(
   options: Pick<RunOptions, 'bpfRoot' | 'mapSizes'>,
   settings: PacketSettings,
-  log: Pick<Logger, 'info'>,
+  log: Pick<Logger, 'info' | 'warn'>,
 ): Promise<BpfDataplane> {
   const { bpfRoot, mapSizes } = options
   const dataplane = new BpfDataplane({
-    objectPath: DATAPATH_OBJECT,
+    objectFolder: OBJECT_FOLDER,
     bpfRoot,
     mapSizes,
     constants: constants(settings),
@@ -28,6 +28,9 @@ export async function startDataplane(
       services,
       backends,
     })
+    for (const [family, error] of dataplane.refused) {
+      log.warn(`the kernel refuses the programs of ${family}: that family is not served`, { err: error })
+    }
     return dataplane
   } catch (error) {
     throw refusalOf(error) ?? error

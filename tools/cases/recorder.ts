@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { FakeKernel } from 'libbpf-ts/fake'
 import { BpfDataplane } from '../../control/dataplane/bpf/dataplane.ts'
 import { openInspector } from '../../control/dataplane/bpf/inspect.ts'
-import { OBJECT_PATH, SMALL_MAPS } from '../../control/dataplane/bpf/test-kit.ts'
+import { OBJECT_FOLDER, ofBothFamilies, SMALL_MAPS } from '../../control/dataplane/bpf/test-kit.ts'
 import type { Dataplane, SyncReport } from '../../control/dataplane/dataplane.ts'
 import type { DesiredState, ServiceKey, ServicePort } from '../../control/model/types.ts'
 
@@ -25,8 +25,7 @@ const MAP_SIZES = {
   services: 2048,
   lists: 4096,
   cursors: 4096,
-  backends4: 32_768,
-  backend_slots4: 65_536,
+  ...ofBothFamilies({ backends: 32_768, backend_slots: 65_536 }),
 }
 
 /** Outlives its clients, as what is pinned in the kernel does. */
@@ -66,7 +65,7 @@ export class Recorder {
   /** The dataplane of one life of a daemon. It adopts what is pinned. */
   dataplane(): RecordedDataplane {
     const dataplane = new BpfDataplane({
-      objectPath: OBJECT_PATH,
+      objectFolder: OBJECT_FOLDER,
       bpfRoot: PIN_ROOT,
       kernel: this.#kernel,
       mapSizes: MAP_SIZES,

@@ -21,12 +21,16 @@ const MAP_SIZES: Readonly<Record<string, number>> = {
   service_stats: 1024,
   lists: 2048,
   cursors: 2048,
-  backends4: 8192,
-  backend_slots4: 16_384,
-  affinity4: 8192,
-  flows4: 16_384,
-  embryonic4: 16_384,
-  outbound4: 8192,
+  ...Object.fromEntries(
+    [4, 6].flatMap((family) => [
+      [`backends${family}`, 8192],
+      [`backend_slots${family}`, 16_384],
+      [`affinity${family}`, 8192],
+      [`flows${family}`, 16_384],
+      [`embryonic${family}`, 16_384],
+      [`outbound${family}`, 8192],
+    ]),
+  ),
 }
 
 export class Daemon {

@@ -10,7 +10,7 @@ import { BpfDataplane, type BpfDataplaneOptions } from './dataplane.ts'
 import { NothingPinnedError, openInspector } from './inspect.ts'
 import { MapSizeError } from './objects.ts'
 import { mapFolder, pinPath, removeMapPins } from './pins.ts'
-import { OBJECT_PATH, SMALL_MAPS, servicePort, stateOf } from './test-kit.ts'
+import { OBJECT_FOLDER, SMALL_MAPS, servicePort, stateOf } from './test-kit.ts'
 import type { Target } from './writer.ts'
 
 /** Where the suite runs. */
@@ -25,7 +25,7 @@ const NODE = { address: '192.0.2.10', nodePort: true, loopback: false }
 /** A dataplane of its own under a root, with small maps. */
 function dataplaneOf(world: World, bpfRoot: string, more: Partial<BpfDataplaneOptions> = {}): BpfDataplane {
   const { kernel } = world
-  return new BpfDataplane({ objectPath: OBJECT_PATH, bpfRoot, kernel, mapSizes: SMALL_MAPS, ...more })
+  return new BpfDataplane({ objectFolder: OBJECT_FOLDER, bpfRoot, kernel, mapSizes: SMALL_MAPS, ...more })
 }
 
 /** The same, started, and stopped at the end of the scope as a killed process would be. */
@@ -188,7 +188,7 @@ function refusals(world: World): void {
     const start = (mapSizes: Record<string, number>) => dataplaneOf(world, root.path, { mapSizes }).start()
     await assert.rejects(start({ frontend: 1 }), (error) => {
       assert.ok(error instanceof MapSizeError)
-      assert.match(error.message, /^no map is called frontend; there are: affinity4, backend_slots4, /)
+      assert.match(error.message, /^no map is called frontend; there are: affinity4, affinity6, /)
       return true
     })
     await assert.rejects(start({ flows4: 0 }), /^MapSizeError: map flows4 takes 1 to \d+ entries, got 0$/)

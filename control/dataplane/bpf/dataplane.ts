@@ -56,6 +56,16 @@ export class BpfDataplane implements Dataplane {
     }
   }
 
+  /** Families that are served. Only after `start`. */
+  get families(): readonly Family[] {
+    return this.#started().datapath.families
+  }
+
+  /** Families that are not, because the kernel refused their programs or maps. Only after `start`. */
+  get refused(): ReadonlyMap<Family, Error> {
+    return this.#started().datapath.refused
+  }
+
   /** A program, to attach or to run. Only after `start`. */
   program(name: ProgramName): BpfProgram {
     return this.#started().datapath.program(name)
@@ -89,7 +99,8 @@ export class BpfDataplane implements Dataplane {
     const clock = this.#clock
     const services = serviceCapacity(datapath)
     const serviceIds = new IdPool('services', services, GRACE_MS)
-    const beliefs = readKernel(familyLayouts, datapath.map).map((mirror) => {
+    const layouts = familyLayouts.filter(({ family }) => datapath.families.includes(family))
+    const beliefs = readKernel(layouts, (name) => datapath.map(name)).map((mirror) => {
       const { layout } = mirror
       const capacities = {
         services,

@@ -62,26 +62,31 @@ class PinnedInspector implements Inspector {
   readonly #root: string
   readonly #kernel: Kernel
   readonly #open = new Map<string, BpfMap>()
+  /** Of the families that have maps. */
+  readonly #layouts: readonly FamilyLayout[]
 
   constructor(bpfRoot: string, from: Kernel) {
     this.#root = bpfRoot
     this.#kernel = from
+    this.#layouts = familyLayouts.filter(({ number: suffix }) =>
+      from.pins.exists(pinPath(bpfRoot, `backends${suffix}`)),
+    )
   }
 
   services(): readonly InspectedService[] {
     return decodeServices(
-      readKernel(familyLayouts, (name) => this.#map(name)),
+      readKernel(this.#layouts, (name) => this.#map(name)),
       (id) => this.#counters(id),
     )
   }
 
   backends(): readonly InspectedBackend[] {
-    return decodeBackends(readKernel(familyLayouts, (name) => this.#map(name)))
+    return decodeBackends(readKernel(this.#layouts, (name) => this.#map(name)))
   }
 
   *flows(): IterableIterator<InspectedFlow> {
     const names = readNames((name) => this.#map(name))
-    for (const layout of familyLayouts) yield* this.#flowsOf(layout, names)
+    for (const layout of this.#layouts) yield* this.#flowsOf(layout, names)
   }
 
   *#flowsOf(

@@ -1,14 +1,25 @@
-/** The compiled object in the kernel, over the maps that an earlier process left. */
+/** The compiled objects in the kernel, over the maps that an earlier process left. */
+import { join } from 'node:path'
 import {
+  BpfError,
   type BpfMap,
+  type BpfObject,
   type BpfProgram,
   type ConstantValue,
   type Kernel,
   kernel,
   type ObjectSpec,
   readSpec,
+  SpecError,
 } from 'libbpf-ts'
-import { pinName, pinPath } from './pins.ts'
+import type { Family } from '../../model/types.ts'
+import { mapFolder, pinName, pinPath } from './pins.ts'
+
+/** The objects in the order of loading: that of each family. */
+const OBJECTS: readonly { readonly name: string; readonly family: Family }[] = [
+  { name: 'datapath4', family: 'ipv4' },
+  { name: 'datapath6', family: 'ipv6' },
+]
 
 /** Names of the programs in the object that something is attached to, or that are run. */
 export const PROGRAM_NAMES = [
@@ -28,16 +39,27 @@ export const PROGRAM_NAMES = [
 export type ProgramName = (typeof PROGRAM_NAMES)[number]
 
 export interface DatapathOptions {
-  /** The compiled object, `datapath4.bpf.o`. */
-  readonly objectPath: string
+  /** The folder of the compiled objects. */
+  readonly objectFolder: string
   /** A folder on a bpffs; made when missing. */
   readonly bpfRoot: string
   /** Entries by map name, for those that should not have their default. */
   readonly mapSizes?: Readonly<Record<string, number>>
-  /** Values of the object's `const volatile` globals, by their C names. */
+  /** Values of the objects' `const volatile` globals, by their C names. */
   readonly constants?: Readonly<Record<string, ConstantValue>>
   /** Where the maps and programs are: the kernel that runs this process, unless a test has another. */
   readonly kernel?: Kernel
+}
+
+/** What an object file says, and whose programs it holds. */
+export interface DatapathSpec {
+  readonly family: Family
+  readonly spec: ObjectSpec
+}
+
+/** Reads the compiled objects. Throws what `readSpec` of libbpf-ts throws. */
+export function readDatapath(folder: string): DatapathSpec[] {
+  return OBJECTS.map(({ name, family }) => ({ family, spec: readSpec(join(folder, `${name}.bpf.o`)) }))
 }
 
 /** A size that was asked for does not fit. */
@@ -50,10 +72,13 @@ export class MapSizeError extends Error {
   }
 }
 
-/** The programs and maps of a family, in the kernel. Closing leaves what is pinned or attached. */
+/** The programs and maps in the kernel. Closing leaves what is pinned or attached. */
 export interface Datapath extends Disposable {
   /** Some of the maps were there before. */
   readonly adopted: boolean
+  readonly families: readonly Family[]
+  /** Families that the kernel refused, and why; the others are served. */
+  readonly refused: ReadonlyMap<Family, BpfError>
   /** By the name of its pin. */
   map(name: string): BpfMap
   program(name: ProgramName): BpfProgram
@@ -63,40 +88,108 @@ export interface Datapath extends Disposable {
 /**
  * Loads the programs. Maps that are pinned already are taken over; when one of them is of another make, throws
  * IncompatibleMapError and leaves everything as it was. Throws MapSizeError for a size that makes no sense,
- * VerifierError or BpfError when the kernel refuses.
+ * VerifierError or BpfError when the kernel refuses both families.
  */
 export function openDatapath(options: DatapathOptions): Datapath {
-  const spec = readSpec(options.objectPath)
-  applySizes(spec, options.mapSizes ?? {})
-  const pins = new Map<string, string>()
-  for (const name of spec.maps.keys()) {
-    const pin = pinName(name)
-    if (pin !== undefined) pins.set(name, pinPath(options.bpfRoot, pin))
+  const specs = readDatapath(options.objectFolder)
+  const all = specs.map(({ spec }) => spec)
+  applySizes(all, options.mapSizes ?? {})
+  checkConstants(all, options.constants ?? {})
+  return new LoadedDatapath(specs, options)
+}
+
+class LoadedDatapath implements Datapath {
+  readonly adopted: boolean
+  readonly refused = new Map<Family, BpfError>()
+  readonly #objects = new Map<Family, BpfObject>()
+
+  constructor(specs: readonly DatapathSpec[], options: DatapathOptions) {
+    const { pins } = options.kernel ?? kernel
+    const before = new Set(pins.list(mapFolder(options.bpfRoot)))
+    this.adopted = before.size > 0
+    try {
+      for (const part of specs) this.#load(part, options)
+      const [error] = this.refused.values()
+      if (error !== undefined && this.#objects.size === 0) throw error
+    } catch (error) {
+      this.close()
+      for (const name of pins.list(mapFolder(options.bpfRoot))) {
+        if (!before.has(name)) pins.remove(pinPath(options.bpfRoot, name))
+      }
+      throw error
+    }
   }
-  const object = (options.kernel ?? kernel).loadObject(spec, {
-    pinnedMaps: Object.fromEntries(pins),
-    ...(options.constants === undefined ? {} : { constants: options.constants }),
-  })
-  const names = new Map([...pins.keys()].map((name) => [pinName(name) ?? name, name]))
-  return {
-    adopted: object.reused.size > 0,
-    map: (name) => object.map(names.get(name) ?? name),
-    program: (name) => object.program(name),
-    close: () => object.close(),
-    [Symbol.dispose]: () => object.close(),
+
+  get families(): readonly Family[] {
+    return [...this.#objects.keys()]
+  }
+
+  map(name: string): BpfMap {
+    for (const object of this.#objects.values()) {
+      for (const [own, map] of object.maps) if (own === name || pinName(own) === name) return map
+    }
+    throw new SpecError(`no map is called ${name}`)
+  }
+
+  program(name: ProgramName): BpfProgram {
+    for (const object of this.#objects.values()) {
+      const program = object.programs.get(name)
+      if (program !== undefined) return program
+    }
+    throw new SpecError(`no program is called ${name}`)
+  }
+
+  close(): void {
+    for (const object of this.#objects.values()) object.close()
+    this.#objects.clear()
+  }
+
+  [Symbol.dispose](): void {
+    this.close()
+  }
+
+  #load({ family, spec }: DatapathSpec, { bpfRoot, constants, kernel: own }: DatapathOptions): void {
+    const pinnedMaps: Record<string, string> = {}
+    for (const name of spec.maps.keys()) {
+      const pin = pinName(name)
+      if (pin !== undefined) pinnedMaps[name] = pinPath(bpfRoot, pin)
+    }
+    const known = Object.entries(constants ?? {}).filter(([name]) => spec.globals.has(name))
+    try {
+      const object = (own ?? kernel).loadObject(spec, { pinnedMaps, constants: Object.fromEntries(known) })
+      this.#objects.set(family, object)
+    } catch (error) {
+      if (!(error instanceof BpfError)) throw error
+      this.refused.set(family, error)
+    }
   }
 }
 
-function applySizes(spec: ObjectSpec, sizes: Readonly<Record<string, number>>): void {
+function applySizes(specs: readonly ObjectSpec[], sizes: Readonly<Record<string, number>>): void {
+  const sizable = specs
+    .flatMap(({ maps }) => [...maps.values()])
+    .filter(({ name, type }) => pinName(name) === name && type !== 'prog_array')
   for (const [name, entries] of Object.entries(sizes)) {
-    const map = spec.maps.get(name)
-    if (map === undefined || pinName(name) !== name) {
-      const known = [...spec.maps.keys()].filter((candidate) => pinName(candidate) === candidate)
-      throw new MapSizeError(`no map is called ${name}; there are: ${known.sort().join(', ')}`)
+    const maps = sizable.filter((map) => map.name === name)
+    if (maps.length === 0) {
+      const known = [...new Set(sizable.map((map) => map.name))].sort()
+      throw new MapSizeError(`no map is called ${name}; there are: ${known.join(', ')}`)
     }
     if (!Number.isInteger(entries) || entries < 1 || entries > 2 ** 31) {
       throw new MapSizeError(`map ${name} takes 1 to ${2 ** 31} entries, got ${entries}`)
     }
-    map.maxEntries = entries
+    for (const map of maps) map.maxEntries = entries
+  }
+}
+
+/** Each object gets those that it has; one that none has is a mistake. */
+function checkConstants(
+  specs: readonly ObjectSpec[],
+  constants: Readonly<Record<string, ConstantValue>>,
+): void {
+  for (const name of Object.keys(constants)) {
+    if (!specs.some(({ globals }) => globals.has(name))) {
+      throw new SpecError(`no global of the programs is called ${name}`)
+    }
   }
 }

@@ -2,26 +2,35 @@
 import path from 'node:path'
 import type { Choice, DesiredState, Frontend, ServicePort } from '../../model/types.ts'
 
-export const OBJECT_PATH = path.resolve(import.meta.dirname, '../../../build/datapath4.bpf.o')
+export const OBJECT_FOLDER = path.resolve(import.meta.dirname, '../../../build')
 
 /** Sizes that a test can afford. */
 export const SMALL_MAPS: Readonly<Record<string, number>> = {
-  affinity4: 1024,
-  backend_slots4: 8192,
-  backends4: 4096,
-  cluster_ips4: 1024,
   cursors: 2048,
-  embryonic4: 4096,
-  flows4: 1024,
-  frontends4: 4096,
-  fragments4: 1024,
   lists: 2048,
-  outbound4: 1024,
   service_names: 1024,
   service_stats: 1024,
   services: 1024,
-  socket_peers4: 1024,
-  sockets4: 1024,
+  ...ofBothFamilies({
+    affinity: 1024,
+    backend_slots: 8192,
+    backends: 4096,
+    cluster_ips: 1024,
+    embryonic: 4096,
+    flows: 1024,
+    fragments: 1024,
+    frontends: 4096,
+    outbound: 1024,
+    socket_peers: 1024,
+    sockets: 1024,
+  }),
+}
+
+/** Sizes by the names of maps, for the maps of both families. */
+export function ofBothFamilies(sizes: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(sizes).flatMap(([name, entries]) => [4, 6].map((suffix) => [`${name}${suffix}`, entries])),
+  )
 }
 
 const CLUSTER: Choice = { list: 'cluster', whenEmpty: 'reject' }
