@@ -18,6 +18,7 @@ import { lockNode } from './lock.ts'
 import { NodeFollower } from './node-follower.ts'
 import { repeat } from './repeat.ts'
 import { DEFAULT_SETTINGS } from './settings.ts'
+import { createStaleSockets } from './sockets.ts'
 import { startDataplane } from './start-dataplane.ts'
 import { type StartedSource, startSource } from './start-source.ts'
 import { amountText, createSyncLog } from './sync-log.ts'
@@ -111,6 +112,8 @@ async function serve(daemon: Daemon): Promise<void> {
   })
   const sweeper = createSweeper(dataplane, clock)
   const drops = createDropReport(dataplane, log, clock)
+  const staleSockets = createStaleSockets(dataplane, log)
+  void firstSync.then(() => staleSockets.request())
   const again = (name: string, intervalMs: number, act: () => Promise<unknown>) =>
     repeat({ name, intervalMs, act }, { clock, log, signal })
   const repeating = [
@@ -118,10 +121,11 @@ async function serve(daemon: Daemon): Promise<void> {
     again('the look at the drop counters', SWEEP_INTERVAL_MS, async () => drops.look()),
     again('the repair of netfilter', NETFILTER_INTERVAL_MS, () => netfilter.ensure()),
     again('the check of the attachments', CHECK_INTERVAL_MS, () => attachments.check()),
+    again('the look for stale sockets', CHECK_INTERVAL_MS, () => staleSockets.repeat()),
     again('the check of the node', CHECK_INTERVAL_MS, () => follower.refresh()),
   ]
   await looping
-  await Promise.all([...repeating, netfilterReady, follower.idle()])
+  await Promise.all([...repeating, netfilterReady, follower.idle(), staleSockets.idle()])
 }
 
 interface Pipeline {

@@ -18,6 +18,7 @@ export interface FamilyLayout {
   readonly frontend: Codec<generated.Frontend4>
   readonly frontendKey: Codec<generated.FrontendKey4>
   readonly nodeAddress: Codec<generated.NodeAddress4>
+  readonly socket: Codec<generated.Socket4>
   readonly sourceRangeKey: Codec<generated.SourceRangeKey4>
 }
 
@@ -32,6 +33,7 @@ export const ipv4Layout: FamilyLayout = {
   frontend: generated.frontend4,
   frontendKey: generated.frontendKey4,
   nodeAddress: generated.nodeAddress4,
+  socket: generated.socket4,
   sourceRangeKey: generated.sourceRangeKey4,
 }
 
@@ -46,6 +48,7 @@ export const ipv6Layout: FamilyLayout = {
   frontend: generated.frontend6,
   frontendKey: generated.frontendKey6,
   nodeAddress: generated.nodeAddress6,
+  socket: generated.socket6,
   sourceRangeKey: generated.sourceRangeKey6,
 }
 

@@ -27,6 +27,11 @@ export function portKey(identity: ServiceIdentity | ServicePort): string {
   return `${identity.portName}/${identity.protocol}`
 }
 
+/** Whether a `portKey` is of a UDP port. */
+export function isUdpPort(key: string): boolean {
+  return key.endsWith('/UDP')
+}
+
 /** For messages: `namespace/name:port`. */
 export function servicePortText(identity: ServiceIdentity | ServicePort): string {
   const { namespace, name, portName } = identity

@@ -221,7 +221,13 @@ class Lab {
     const keys = new Set([...state.keys(), ...believed.keys()])
     const wishes: ServiceWish[] = [...keys].map((key) => ({ key, ports: state.get(key) ?? [] }))
     const { targets } = kernel
-    const context = { believed, targets, clock: () => this.now, onNewServices: () => {} }
+    const context = {
+      believed,
+      targets,
+      clock: () => this.now,
+      onNewServices: () => {},
+      onUdpBackendsGone: () => {},
+    }
     const steps = syncServices(context, wishes)
     for (;;) {
       const { done, value } = steps.next()

@@ -1,10 +1,12 @@
 /** Processes of a node and of pods, served at their sockets: every kind of socket sees the service, and reaches a backend. */
 
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
-import type { Answer, Member, Protocol, Stage } from '../cluster/index.ts'
-import { NODES, PODS } from '../cluster/index.ts'
-import { assertEvenly, startNodes } from './kit.ts'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import type { Answer, ConnectionGroup, Member, Protocol, Stage } from '../cluster/index.ts'
+import { backendsOf, NODES, PODS } from '../cluster/index.ts'
+import { assertEvenly, eventually, eventuallyFrom, startNodes } from './kit.ts'
+import type { ServicePlan } from './objects.ts'
+import { manifest } from './objects.ts'
 
 const WEB = { name: 'web', clusterIP: '10.97.0.1', nodePort: 31_001, pods: ['p1', 'p5'] } as const
 const DNS = {
@@ -91,6 +93,52 @@ describe('sockets of the node', () => {
       const answer = await n1.ask({ to: of(PODS.p5.ipv4, 8080) })
       assert.ok(answer.ok && answer.backend === 'p5', JSON.stringify(answer))
       assertShownAs([answer], PODS.p5.ipv4, 8080)
+    })
+  }
+})
+
+describe('UDP sockets of the node, when backends go', () => {
+  let stage: Stage
+  let n1: Member
+  const apply = (...services: readonly ServicePlan[]): void => stage.write('scenario', manifest(...services))
+  const open = async (to: string, connected = true) =>
+    await n1.open({ to, protocol: 'udp', connected, timeoutMs: 1000 })
+  before(async () => {
+    stage = await startNodes({ services: [DNS] })
+    n1 = stage.cluster.node('n1')
+  })
+  after(() => stage[Symbol.asyncDispose]())
+  beforeEach(async () => {
+    apply(DNS)
+    const ask = () => n1.request({ to: `${DNS.clusterIP}:53`, protocol: 'udp', count: 4, timeoutMs: 500 })
+    await eventuallyFrom(ask, DNS.pods)
+  })
+
+  for (const { socket, of } of SPELLINGS) {
+    test(`B10 ${socket} connected through us to a gone backend is told; no other socket notices`, async () => {
+      const to = of(DNS.clusterIP, 53)
+      const through = await Promise.all(DNS.pods.map(() => open(to)))
+      const goneOf = (group: ConnectionGroup) => backendsOf(group.answers)[0] === 'p3'
+      assert.equal(through.filter(goneOf).length, 1)
+      const unconnected = await Promise.all(DNS.pods.map(() => open(to, false)))
+      const direct = await Promise.all(DNS.pods.map((pod) => open(of(PODS[pod].ipv4, 5353))))
+
+      apply({ ...DNS, pods: ['p6'] })
+      for (const group of through) {
+        if (!goneOf(group)) continue
+        // The kernel says it once, to whatever the process does next; afterwards the socket is connected to nobody.
+        await eventually('the socket is aborted', async () => {
+          const [answer] = await group.exchange({ timeoutMs: 200 })
+          return answer?.ok === false && answer.error !== 'TIMEOUT'
+        })
+      }
+      assert.deepEqual(backendsOf(await n1.request({ to, protocol: 'udp', count: 4 })), Array(4).fill('p6'))
+      for (const group of [...through.filter((each) => !goneOf(each)), ...unconnected]) {
+        assert.deepEqual(backendsOf(await group.exchange()), ['p6'])
+      }
+      for (const [i, group] of direct.entries())
+        assert.deepEqual(backendsOf(await group.exchange()), [DNS.pods[i]])
+      for (const group of [...through, ...unconnected, ...direct]) await group.close()
     })
   }
 })

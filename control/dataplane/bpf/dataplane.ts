@@ -34,6 +34,7 @@ export class BpfDataplane implements Dataplane {
   readonly #clock: () => number
   #running: Running | undefined
   #last: Promise<unknown> = Promise.resolve()
+  #udpBackendsGone: () => void = () => undefined
 
   constructor(options: BpfDataplaneOptions) {
     this.#options = options
@@ -69,6 +70,11 @@ export class BpfDataplane implements Dataplane {
   /** A program, to attach or to run. Only after `start`. */
   program(name: ProgramName): BpfProgram {
     return this.#started().datapath.program(name)
+  }
+
+  /** Calls back, in the middle of a sync, when UDP backends serve no more and the kernel says so. Must be cheap. */
+  onUdpBackendsGone(listener: () => void): void {
+    this.#udpBackendsGone = listener
   }
 
   /** A map by the name of its pin. Only after `start`. */
@@ -119,6 +125,7 @@ export class BpfDataplane implements Dataplane {
         targets: this.#options.wrapTargets?.(targets, layout.family) ?? targets,
         clock,
         onNewServices: (ids) => clearCounters(datapath.map('service_stats'), ids),
+        onUdpBackendsGone: () => this.#udpBackendsGone(),
       })
     })
   }

@@ -22,6 +22,8 @@ export interface FamilyPartOptions {
   readonly clock: () => number
   /** Service ids that are about to be used for another service. */
   readonly onNewServices: (ids: readonly number[]) => void
+  /** UDP backends serve no more, and the kernel says so. */
+  readonly onUdpBackendsGone: () => void
 }
 
 export class FamilyPart {

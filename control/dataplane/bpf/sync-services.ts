@@ -2,6 +2,8 @@
 import { leftoverChanges, planAdditions, type ServiceWish, settleAdditions } from '../../layout/additions.ts'
 import type { Believed } from '../../layout/believed.ts'
 import { hasRemovals, type Plan, type ServiceChange } from '../../layout/change.ts'
+import { backendState } from '../../layout/generated.ts'
+import { isUdpPort } from '../../layout/identity.ts'
 import { planRemovals, settleRemovals } from '../../layout/removals.ts'
 import type { ServiceKey } from '../../model/types.ts'
 import { carryOut, type Outcome, type Targets } from './writer.ts'
@@ -16,6 +18,8 @@ export interface SyncContext {
   readonly clock: () => number
   /** Service ids that are about to be used for another service. */
   readonly onNewServices: (ids: readonly number[]) => void
+  /** UDP backends serve no more, and the kernel says so. */
+  readonly onUdpBackendsGone: () => void
 }
 
 /** What a sync did, in entries of maps. */
@@ -64,8 +68,16 @@ function remove(context: SyncContext, changes: readonly ServiceChange[], outcome
   const { believed, targets, clock } = context
   const plan = planRemovals(believed, changes)
   const result = carryOut(plan, believed.mirror, targets)
+  if (changes.some((change, owner) => !result.failed.has(owner) && losesUdpBackends(change)))
+    context.onUdpBackendsGone()
   settleRemovals(believed, plan, (owner) => result.failed.has(owner), clock())
   note(plan, result, outcome)
+}
+
+/** Of leftovers nobody knows the protocol. */
+function losesUdpBackends({ record, removed, demotions }: ServiceChange): boolean {
+  if (record.port !== '' && !isUdpPort(record.port)) return false
+  return removed ? record.backends.length > 0 : demotions.some(({ state }) => state === backendState.GONE)
 }
 
 function note(plan: Plan, result: Outcome, outcome: SyncOutcome): void {

@@ -1,0 +1,187 @@
+/**
+ * UDP sockets that were connected through us to a backend that serves no more. Nothing at the level of packets can move
+ * them, and no error would ever tell their owner: they are destroyed, so that it connects anew. No other socket ever is.
+ */
+import { setImmediate } from 'node:timers/promises'
+import { type BpfMap, NetlinkError, type NetlinkSocket, openNetlink } from 'libbpf-ts'
+import { viewOf } from '../../layout/bytes.ts'
+import type { FamilyLayout } from '../../layout/family.ts'
+import { protocolNumber } from '../../layout/family.ts'
+import { backendState } from '../../layout/generated.ts'
+import type { Logger } from '../../log.ts'
+import { destroySockets, type SocketPeer } from './socket-diag.ts'
+
+/** A socket that is to be destroyed. */
+export interface StaleSocket extends SocketPeer {
+  readonly netnsCookie: bigint
+  /** Of the use of the backend's id that it was connected to. */
+  readonly generation: number
+}
+
+/** What is looked at, for one family. */
+export interface SocketMaps {
+  readonly layout: FamilyLayout
+  /** `sockets4` or `sockets6`. */
+  readonly sockets: Pick<BpfMap, 'chunks' | 'keySize' | 'valueSize'>
+  readonly backends: Pick<BpfMap, 'lookup'>
+}
+
+/** The file of a network namespace; `own` for the one of this process; undefined where nobody knows it. */
+export type NetnsFinder = (cookie: bigint) => string | 'own' | undefined
+
+export interface StaleSocketsOptions {
+  readonly maps: readonly SocketMaps[]
+  readonly findNetns: NetnsFinder
+  readonly log: Pick<Logger, 'debug' | 'warn'>
+  /** How a netlink socket comes to be in a namespace; tests have their own. */
+  readonly open?: (netns: string) => Pick<NetlinkSocket, 'request' | 'close'>
+}
+
+/** All of them, in pieces with turns of the event loop in between: computed from what the kernel holds now. */
+export async function* findStale({ layout, sockets, backends }: SocketMaps): AsyncGenerator<StaleSocket> {
+  const serving = new Map<number, number>()
+  for (const { values, count } of sockets.chunks()) {
+    const view = viewOf(values)
+    for (let i = 0; i < count; i++) {
+      const socket = layout.socket.decode(view, i * layout.socket.size)
+      if (socket.connected === 0 || socket.protocol !== protocolNumber.UDP) continue
+      const { cookie, netnsCookie, generation, backend: id } = socket
+      const found = serving.get(id) ?? servingGeneration(layout, backends, id)
+      serving.set(id, found)
+      if (found === generation) continue
+      yield { cookie, netnsCookie, generation, address: socket.backendAddress, port: socket.backendPort }
+    }
+    await setImmediate()
+  }
+}
+
+/** The generation of a backend that keeps what it has; 0, which no backend has, for others. */
+function servingGeneration(layout: FamilyLayout, backends: SocketMaps['backends'], id: number): number {
+  const key = new Uint8Array(4)
+  viewOf(key).setUint32(0, id, true)
+  const bytes = backends.lookup(key)
+  if (bytes === undefined) return 0
+  const { state, generation } = layout.backend.decode(viewOf(bytes), 0)
+  return state === backendState.ACTIVE || state === backendState.DRAINING ? generation : 0
+}
+
+/**
+ * Looks when it is asked to, and at the next repetition once more: a program that was at work when the backend went may
+ * have connected a socket to it after the look. What could not be done is tried again too.
+ */
+export class StaleSockets {
+  readonly #options: StaleSocketsOptions
+  readonly #open: NonNullable<StaleSocketsOptions['open']>
+  #wanted = false
+  #running: Promise<void> | undefined
+  #isDue = false
+  #told = ''
+  /** Those that have been dealt with and that nobody has closed yet, with their generations. */
+  #done = new Map<bigint, number>()
+
+  constructor(options: StaleSocketsOptions) {
+    this.#options = options
+    this.#open =
+      options.open ??
+      ((netns) => openNetlink({ family: 'sock_diag', ...(netns === 'own' ? {} : { namespace: netns }) }))
+  }
+
+  /** Backends have gone, or may have: looks soon. Cheap, and may be called any time. */
+  request(): void {
+    this.#isDue = true
+    this.#start()
+  }
+
+  /** To be called now and then: looks if there is a reason. */
+  async repeat(): Promise<void> {
+    if (this.#isDue) {
+      this.#isDue = false
+      this.#start()
+    }
+    await this.idle()
+  }
+
+  /** Resolves when nothing is being done. */
+  async idle(): Promise<void> {
+    await this.#running
+  }
+
+  #start(): void {
+    this.#wanted = true
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined
+    })
+  }
+
+  /** Never rejects. */
+  async #run(): Promise<void> {
+    while (this.#wanted) {
+      this.#wanted = false
+      try {
+        await this.#look()
+      } catch (error) {
+        this.#fail('cannot read which sockets were connected to a backend that is gone', error)
+      }
+    }
+  }
+
+  async #look(): Promise<void> {
+    const byNetns = new Map<bigint, Map<bigint, StaleSocket>>()
+    const done = new Map<bigint, number>()
+    for (const maps of this.#options.maps) {
+      for await (const socket of findStale(maps)) {
+        const { cookie, netnsCookie, generation } = socket
+        if (this.#done.get(cookie) === generation) {
+          done.set(cookie, generation)
+          continue
+        }
+        const sockets = byNetns.get(netnsCookie) ?? new Map<bigint, StaleSocket>()
+        byNetns.set(netnsCookie, sockets.set(cookie, socket))
+      }
+    }
+    this.#done = done
+    for (const [netnsCookie, sockets] of byNetns) await this.#destroyIn(netnsCookie, sockets)
+  }
+
+  async #destroyIn(netnsCookie: bigint, sockets: ReadonlyMap<bigint, StaleSocket>): Promise<void> {
+    const { findNetns, log } = this.#options
+    const netns = findNetns(netnsCookie)
+    if (netns === undefined) {
+      log.debug(
+        'UDP sockets are connected to a backend that is gone, in a network namespace that is not known',
+        {
+          sockets: sockets.size,
+        },
+      )
+      this.#isDue = true
+      return
+    }
+    try {
+      const netlink = this.#open(netns)
+      try {
+        const destroyed = await destroySockets(netlink, sockets)
+        log.debug('destroyed UDP sockets whose backend is gone', { sockets: destroyed, netns })
+      } finally {
+        netlink.close()
+      }
+      for (const { cookie, generation } of sockets.values()) this.#done.set(cookie, generation)
+      this.#told = ''
+    } catch (error) {
+      this.#fail('cannot destroy UDP sockets whose backend is gone: their owners are not told', error)
+    }
+  }
+
+  #fail(what: string, error: unknown): void {
+    this.#isDue = true
+    const message = `${what}${hintOf(error)}`
+    if (this.#told !== message) this.#options.log.warn(message, { err: error })
+    this.#told = message
+  }
+}
+
+function hintOf(error: unknown): string {
+  if (!(error instanceof NetlinkError)) return ''
+  if (error.errnoName === 'EOPNOTSUPP') return ' (the kernel was built without CONFIG_INET_DIAG_DESTROY)'
+  if (error.errnoName === 'ENOENT') return ' (the kernel has no udp_diag: modprobe udp_diag)'
+  return ''
+}
