@@ -9,6 +9,7 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:net'
 import os from 'node:os'
 import { attachCgroup, type BpfLink } from 'libbpf-ts'
+import { SOCKET_PROGRAMS } from '../control/dataplane/bpf/attachments.ts'
 import { desiredState } from '../control/model/desired.ts'
 // System calls without Node.js' event loop around them: it takes longer than what is measured.
 import { libc } from '../loader/src/ffi.ts'
@@ -99,8 +100,9 @@ class SocketBench {
   #hooked(run: () => number): number {
     const links: BpfLink[] = []
     try {
-      for (const hook of ['connect4', 'sock_release'] as const) {
-        const program = this.#datapath.dataplane.program(hook)
+      for (const { name, hook } of SOCKET_PROGRAMS) {
+        if (hook !== 'connect4' && hook !== 'sock_release') continue
+        const program = this.#datapath.dataplane.program(name)
         links.push(attachCgroup({ program, cgroup: this.#cgroup, hook }))
       }
       return run()

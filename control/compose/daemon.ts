@@ -8,12 +8,14 @@ import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
 import { createNetfilter } from '../dataplane/bpf/netfilter.ts'
 import { Sweeper } from '../dataplane/bpf/sweeper.ts'
 import { keepHeapSmall } from '../heap.ts'
+import { layoutOf } from '../layout/family.ts'
 import { createLog, type Logger } from '../log.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from '../model/desired.ts'
+import type { Family } from '../model/types.ts'
 import { watchNode } from '../node/watch.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import { DropReport } from './drop-report.ts'
-import { checkKernel, checkPrivileges, prepareMounts } from './host.ts'
+import { checkKernel, checkPrivileges, kernelHas, prepareMounts } from './host.ts'
 import { lockNode } from './lock.ts'
 import { NodeFollower } from './node-follower.ts'
 import { repeat } from './repeat.ts'
@@ -99,8 +101,10 @@ interface Daemon {
 async function serve(daemon: Daemon): Promise<void> {
   const { options, cgroupRoot, dataplane, log, clock, signal } = daemon
   const { marks, nodePorts } = DEFAULT_SETTINGS
-  const attachments = new Attachments({ object: dataplane, bpfRoot: options.bpfRoot, cgroupRoot, log })
-  const netfilter = createNetfilter({ marks, nodePorts, families: ['ipv4'], log })
+  const { families } = dataplane
+  const { bpfRoot } = options
+  const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, log })
+  const netfilter = createNetfilter({ marks, nodePorts, families: families.filter(kernelHas), log })
   const { loop, follower, firstSync } = buildPipeline(daemon, attachments)
 
   const netfilterReady = netfilter.ensure()
@@ -110,14 +114,16 @@ async function serve(daemon: Daemon): Promise<void> {
   void Promise.all([firstSync, netfilterReady, written]).then(([amount]) => {
     if (!signal.aborted) log.info(`ready: ${amount} in the kernel`, { seconds: process.uptime().toFixed(2) })
   })
-  const sweeper = createSweeper(dataplane, clock)
+  const sweepers = families.map((family) => createSweeper(dataplane, family, clock))
   const drops = createDropReport(dataplane, log, clock)
   const staleSockets = createStaleSockets(dataplane, log)
   void firstSync.then(() => staleSockets.request())
   const again = (name: string, intervalMs: number, act: () => Promise<unknown>) =>
     repeat({ name, intervalMs, act }, { clock, log, signal })
   const repeating = [
-    again('the sweep of expired flows', SWEEP_INTERVAL_MS, () => sweeper.sweep()),
+    ...sweepers.map((sweeper) =>
+      again('the sweep of expired flows', SWEEP_INTERVAL_MS, () => sweeper.sweep()),
+    ),
     again('the look at the drop counters', SWEEP_INTERVAL_MS, async () => drops.look()),
     again('the repair of netfilter', NETFILTER_INTERVAL_MS, () => netfilter.ensure()),
     again('the check of the attachments', CHECK_INTERVAL_MS, () => attachments.check()),
@@ -200,12 +206,12 @@ function attachSockets(attachments: Attachments, log: Logger): void {
   }
 }
 
-function createSweeper(dataplane: BpfDataplane, { nowMs }: Clock): Sweeper {
-  const flows = dataplane.map('flows4')
+function createSweeper(dataplane: BpfDataplane, family: Family, { nowMs }: Clock): Sweeper {
+  const suffix = layoutOf(family).number
   return new Sweeper({
-    program: dataplane.program('sweep'),
-    state: dataplane.map('state4').memory(),
-    capacity: flows.maxEntries,
+    program: dataplane.program(`sweep${suffix}`),
+    state: dataplane.map(`state${suffix}`).memory(),
+    capacity: dataplane.map(`flows${suffix}`).maxEntries,
     clock: nowMs,
   })
 }
@@ -214,7 +220,9 @@ function createDropReport(dataplane: BpfDataplane, log: Logger, { nowMs }: Clock
   const stats = typedMap(dataplane.map('drop_stats'), u32, u64)
   return new DropReport({
     counts: (reason) => stats.getPerCpu(reason).reduce((sum, count) => sum + count, 0n),
-    flowsCapacity: dataplane.map('flows4').maxEntries,
+    flowTables: dataplane.families
+      .map((family) => `flows${layoutOf(family).number}`)
+      .map((name) => ({ name, entries: dataplane.map(name).maxEntries })),
     log,
     nowMs,
   })

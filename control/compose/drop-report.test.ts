@@ -9,8 +9,11 @@ function start() {
   let now = 0
   const report = new DropReport({
     counts: (reason) => counts.get(reason) ?? 0n,
-    flowsCapacity: 1024,
-    log: { warn: (message, fields) => lines.push([message.split(':')[0] ?? '', fields]) },
+    flowTables: [
+      { name: 'flows4', entries: 1024 },
+      { name: 'flows6', entries: 512 },
+    ],
+    log: { warn: (message, fields) => lines.push([message.split(': new')[0] ?? '', fields]) },
     nowMs: () => now,
   })
   return {
@@ -36,7 +39,7 @@ it('tells a full flow table at once, then at most once a minute, with all that w
   look(60_999, dropReason.FLOWS_FULL, 30n)
   look(61_000, dropReason.FLOWS_FULL, 30n)
   look(200_000, dropReason.FLOWS_FULL, 30n)
-  const message = 'the flow table (1024 entries, two a flow) is full'
+  const message = 'a flow table (flows4: 1024 entries, flows6: 512 entries; two a flow) is full'
   assert.deepEqual(lines, [
     [message, { packets: 2 }],
     [message, { packets: 21 }],

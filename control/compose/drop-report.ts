@@ -6,6 +6,12 @@ import type { Logger } from '../log.ts'
 /** Packets that the programs ended, by `enum drop_reason`, all CPUs together. */
 export type DropCounts = (reason: number) => bigint
 
+/** A map of flows, and how many sides of flows it can hold. */
+interface FlowTable {
+  readonly name: string
+  readonly entries: number
+}
+
 /** A minute: what goes on is worth a line now and then, not one a second. */
 const QUIET_MS = 60_000
 
@@ -18,11 +24,13 @@ interface Worry {
  * The reasons that no object of the cluster explains. Refusals for want of an endpoint and the like are what the
  * manifests ask for: they are counted, and not told here.
  */
-function worries(flowsCapacity: number): readonly Worry[] {
+function worries(flowTables: readonly FlowTable[]): readonly Worry[] {
+  const tables = flowTables.map(({ name, entries }) => `${name}: ${entries} entries`).join(', ')
+  const names = flowTables.map(({ name }) => name).join(' or ')
   return [
     {
       reason: dropReason.FLOWS_FULL,
-      message: `the flow table (${flowsCapacity} entries, two a flow) is full: new connections are refused, established ones go on; raise --map-size flows4`,
+      message: `a flow table (${tables}; two a flow) is full: new connections are refused, established ones go on; raise --map-size ${names}`,
     },
     {
       reason: dropReason.COLLISION,
@@ -45,14 +53,15 @@ export class DropReport {
 
   constructor(options: {
     readonly counts: DropCounts
-    readonly flowsCapacity: number
+    /** Of all families: the counters do not tell them apart. */
+    readonly flowTables: readonly FlowTable[]
     readonly log: Pick<Logger, 'warn'>
     readonly nowMs: () => number
   }) {
     this.#counts = options.counts
     this.#log = options.log
     this.#nowMs = options.nowMs
-    this.#followed = worries(options.flowsCapacity).map((worry) => ({
+    this.#followed = worries(options.flowTables).map((worry) => ({
       worry,
       told: this.#counts(worry.reason),
       quietUntilMs: Number.NEGATIVE_INFINITY,

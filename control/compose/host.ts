@@ -7,6 +7,7 @@ import { Refusal } from '../cli/refusal.ts'
 import { cgroupMount, isOn, kernelText, missing, probeKernel, probePrivileges } from '../cli/requirements.ts'
 import { describeFailure, type RunCommand, runCommand } from '../dataplane/bpf/command.ts'
 import type { Logger } from '../log.ts'
+import type { Family } from '../model/types.ts'
 
 const BPF_MOUNT = '/sys/fs/bpf'
 /** Of our own, where the node has none. */
@@ -27,6 +28,11 @@ export function checkKernel(): void {
   throw new Refusal(
     `kernel ${kernelText()} cannot run this: no ${lacking.join('; no ')}. \`sluice probe\` shows all that is needed`,
   )
+}
+
+/** Whether the kernel has a family at all: `ipv6.disable=1` on its command line takes IPv6 away, and its netfilter tables. */
+export function kernelHas(family: Family): boolean {
+  return family === 'ipv4' || existsSync('/proc/net/if_inet6')
 }
 
 /** Mounts what is missing. Returns the cgroup whose processes are to be served at their sockets. */

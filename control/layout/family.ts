@@ -55,6 +55,11 @@ export const ipv6Layout: FamilyLayout = {
 /** Of both families, in the order in which they are dealt with. */
 export const familyLayouts: readonly FamilyLayout[] = [ipv4Layout, ipv6Layout]
 
+/** The layouts of a family. */
+export function layoutOf(family: Family): FamilyLayout {
+  return family === 'ipv4' ? ipv4Layout : ipv6Layout
+}
+
 /** IANA's numbers of the transport protocols. */
 export const protocolNumber: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 }
 

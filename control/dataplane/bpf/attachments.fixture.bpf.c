@@ -53,10 +53,22 @@ int stranger(struct __sk_buff *skb)
 	return 0; /* TCX_PASS */
 }
 
+SEC("cgroup/connect6")
+int connect6(struct bpf_sock_addr *context)
+{
+	return 1;
+}
+
 SEC("cgroup/connect4")
 int connect4(struct bpf_sock_addr *context)
 {
 	count(2);
+	return 1;
+}
+
+SEC("cgroup/sendmsg6")
+int sendmsg6(struct bpf_sock_addr *context)
+{
 	return 1;
 }
 
@@ -66,8 +78,20 @@ int sendmsg4(struct bpf_sock_addr *context)
 	return 1;
 }
 
+SEC("cgroup/recvmsg6")
+int recvmsg6(struct bpf_sock_addr *context)
+{
+	return 1;
+}
+
 SEC("cgroup/recvmsg4")
 int recvmsg4(struct bpf_sock_addr *context)
+{
+	return 1;
+}
+
+SEC("cgroup/getpeername6")
+int getpeername6(struct bpf_sock_addr *context)
 {
 	return 1;
 }
@@ -97,7 +121,13 @@ int getpeername_mapped(struct bpf_sock_addr *context)
 }
 
 SEC("cgroup/sock_release")
-int sock_release(struct bpf_sock *socket)
+int sock_release4(struct bpf_sock *socket)
+{
+	return 1;
+}
+
+SEC("cgroup/sock_release")
+int sock_release6(struct bpf_sock *socket)
 {
 	return 1;
 }

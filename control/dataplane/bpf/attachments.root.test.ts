@@ -74,7 +74,7 @@ describe('attachments', () => {
     })
 
   const create = (of: BpfObject = object): Attachments =>
-    new Attachments({ object: of, bpfRoot, cgroupRoot, log })
+    new Attachments({ object: of, families: ['ipv4', 'ipv6'], bpfRoot, cgroupRoot, log })
 
   /** A veth of its own, up, as the model of a device knows it. Its other end is the same name with an x. */
   function addDevice(changes: Partial<AttachableDevice> = {}): AttachableDevice {
@@ -270,11 +270,24 @@ describe('attachments', () => {
       entries().map(({ ifindex }) => ifindex),
       [kept.ifindex],
     )
-    assert.equal(links().length, 2 + Object.keys(SOCKET_PROGRAMS).length)
-    for (const hook of Object.keys(SOCKET_PROGRAMS)) {
-      using link = openPinnedLink(join(bpfRoot, 'links', `cgroup-${hook}`))
-      assert.equal(link.info().programId, object.program(hook).id)
+    assert.equal(links().length, 2 + SOCKET_PROGRAMS.length)
+    for (const { name } of SOCKET_PROGRAMS) {
+      using link = openPinnedLink(join(bpfRoot, 'links', `cgroup-${name}`))
+      assert.equal(link.info().programId, object.program(name).id)
     }
+    assert.deepEqual(lines, [])
+  })
+
+  test('the link of a program that there is no more goes, and so do those of a family that is not served', async () => {
+    create().attachSockets()
+    const linkOf = (name: string) => join(bpfRoot, 'links', `cgroup-${name}`)
+    {
+      using link = openPinnedLink(linkOf('sock_release4'))
+      link.pin(linkOf('sock_release'))
+    }
+    new Attachments({ object, families: ['ipv4'], bpfRoot, cgroupRoot, log }).attachSockets()
+    const kept = SOCKET_PROGRAMS.filter(({ family }) => family === 'ipv4').map(({ name }) => `cgroup-${name}`)
+    assert.deepEqual(links(), kept.toSorted())
     assert.deepEqual(lines, [])
   })
 
@@ -352,7 +365,7 @@ describe('attachments', () => {
 
   test('a link of a cgroup that was removed and made anew is replaced', async () => {
     const child = join(cgroupRoot, 'child')
-    const subject = () => new Attachments({ object, bpfRoot, cgroupRoot: child, log })
+    const subject = () => new Attachments({ object, families: ['ipv4'], bpfRoot, cgroupRoot: child, log })
     try {
       mkdirSync(child)
       subject().attachSockets()
@@ -381,9 +394,7 @@ describe('attachments', () => {
     assert.deepEqual(await removeLinks(bpfRoot), [
       `tcx egress link of device ${pod.ifindex.toString()} (${folder}/${pod.ifindex.toString()}-egress)`,
       `tcx ingress link of device ${pod.ifindex.toString()} (${folder}/${pod.ifindex.toString()}-ingress)`,
-      ...Object.keys(SOCKET_PROGRAMS)
-        .toSorted()
-        .map((program) => `cgroup ${program} link (${folder}/cgroup-${program})`),
+      ...SOCKET_PROGRAMS.map(({ name }) => `cgroup ${name} link (${folder}/cgroup-${name})`).toSorted(),
     ])
     assert.deepEqual(chain(pod), { ingress: [], egress: [] })
     assert.deepEqual(readdirSync(bpfRoot).sort(), ['devices', 'packets'])

@@ -9,7 +9,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import {
   BpfError,
-  type BpfObject,
+  type BpfMap,
   type BpfProgram,
   type CgroupHook,
   type Direction,
@@ -20,15 +20,19 @@ import {
 } from 'libbpf-ts'
 import { type Device, deviceClass, device as deviceCodec, deviceFlag } from '../../layout/generated.ts'
 import type { Logger } from '../../log.ts'
+import type { Family } from '../../model/types.ts'
+import type { ProgramName } from './objects.ts'
 import {
   type Attached,
   type CgroupLinkPlan,
+  cgroupLinkName,
   DIRECTIONS,
   deviceLinkName,
   deviceOfLinkName,
   ensureCgroupLink,
   ensureDeviceLink,
   isBpfErrno,
+  isCgroupLinkName,
   linksFolder,
   listLinks,
   moveToHead,
@@ -52,8 +56,10 @@ export interface AttachableDevice {
 }
 
 export interface AttachmentOptions {
-  /** The loaded object, with the programs `ingress`, `egress`, those of `SOCKET_PROGRAMS`, and the map `devices`. */
-  readonly object: Pick<BpfObject, 'map' | 'program'>
+  /** What is loaded: the programs `ingress`, `egress`, those of `SOCKET_PROGRAMS`, and the map `devices`. */
+  readonly object: { map(name: string): BpfMap; program(name: ProgramName): BpfProgram }
+  /** Those whose programs are loaded. */
+  readonly families: readonly Family[]
   readonly bpfRoot: string
   /** The folder of a cgroup of version 2; processes below it have their sockets balanced. */
   readonly cgroupRoot: string
@@ -64,15 +70,28 @@ export interface AttachmentOptions {
  * The programs on sockets, each with its hook, in the order of attaching: a socket is only sent to a backend when what
  * shows it the frontend, and what forgets it, is there. (A mapped address comes to IPv4's sendmsg hook by itself.)
  */
-export const SOCKET_PROGRAMS: Readonly<Record<string, CgroupHook>> = {
-  sock_release: 'sock_release',
-  getpeername4: 'getpeername4',
-  getpeername_mapped: 'getpeername6',
-  recvmsg4: 'recvmsg4',
-  recvmsg_mapped: 'recvmsg6',
-  sendmsg4: 'sendmsg4',
-  connect4: 'connect4',
-  connect_mapped: 'connect6',
+export const SOCKET_PROGRAMS: readonly SocketProgram[] = [
+  { name: 'sock_release4', hook: 'sock_release', family: 'ipv4' },
+  { name: 'sock_release6', hook: 'sock_release', family: 'ipv6' },
+  { name: 'getpeername4', hook: 'getpeername4', family: 'ipv4' },
+  { name: 'getpeername_mapped', hook: 'getpeername6', family: 'ipv4' },
+  { name: 'getpeername6', hook: 'getpeername6', family: 'ipv6' },
+  { name: 'recvmsg4', hook: 'recvmsg4', family: 'ipv4' },
+  { name: 'recvmsg_mapped', hook: 'recvmsg6', family: 'ipv4' },
+  { name: 'recvmsg6', hook: 'recvmsg6', family: 'ipv6' },
+  { name: 'sendmsg4', hook: 'sendmsg4', family: 'ipv4' },
+  { name: 'sendmsg6', hook: 'sendmsg6', family: 'ipv6' },
+  { name: 'connect4', hook: 'connect4', family: 'ipv4' },
+  { name: 'connect_mapped', hook: 'connect6', family: 'ipv4' },
+  { name: 'connect6', hook: 'connect6', family: 'ipv6' },
+]
+
+/** A program on sockets. */
+export interface SocketProgram {
+  readonly name: ProgramName
+  readonly hook: CgroupHook
+  /** Whose addresses it knows. */
+  readonly family: Family
 }
 
 interface Held {
@@ -106,12 +125,11 @@ export class Attachments {
   #isFirst = true
 
   /** Attaches nothing yet. Throws SpecError when the object lacks a program or the map. */
-  constructor({ object, bpfRoot, cgroupRoot, log }: AttachmentOptions) {
+  constructor({ object, families, bpfRoot, cgroupRoot, log }: AttachmentOptions) {
     this.#programs = { ingress: object.program('ingress'), egress: object.program('egress') }
-    this.#socketPrograms = Object.entries(SOCKET_PROGRAMS).map(([name, hook]) => [
-      { name, hook, cgroup: cgroupRoot },
-      object.program(name),
-    ])
+    this.#socketPrograms = SOCKET_PROGRAMS.filter(({ family }) => families.includes(family)).map(
+      ({ name, hook }) => [{ name, hook, cgroup: cgroupRoot }, object.program(name)],
+    )
     this.#entries = typedMap(object.map('devices'), u32, deviceCodec)
     this.#folder = linksFolder(bpfRoot)
     this.#bpfRoot = bpfRoot
@@ -119,12 +137,16 @@ export class Attachments {
   }
 
   /**
-   * Has the socket programs run in the cgroup, through pinned links of an earlier process where they are alive.
-   * Throws when the kernel refuses or there is no such cgroup; `check` goes on trying.
+   * Has the socket programs run in the cgroup, through pinned links of an earlier process where they are alive. Links of
+   * programs that there are no more are removed. Throws when the kernel refuses or there is no such cgroup; `check` goes on trying.
    */
   attachSockets(): void {
     this.#hasSockets = true
     for (const [plan, program] of this.#socketPrograms) ensureCgroupLink(this.#folder, plan, program)
+    const names = new Set(this.#socketPrograms.map(([{ name }]) => cgroupLinkName(name)))
+    for (const name of listLinks(this.#folder)) {
+      if (isCgroupLinkName(name) && !names.has(name)) removeLink(this.#folder, name)
+    }
   }
 
   /**

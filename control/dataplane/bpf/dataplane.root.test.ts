@@ -76,7 +76,7 @@ test('a flow is shown once with all its addresses, and swept when both sides are
   )
   let now = 0
   const sweeper = new Sweeper({
-    program: dataplane.program('sweep'),
+    program: dataplane.program('sweep4'),
     state: dataplane.map('state4').memory(),
     capacity: flows.maxEntries,
     clock: () => now,

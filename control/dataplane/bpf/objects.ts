@@ -21,22 +21,17 @@ const OBJECTS: readonly { readonly name: string; readonly family: Family }[] = [
   { name: 'datapath6', family: 'ipv6' },
 ]
 
-/** Names of the programs in the object that something is attached to, or that are run. */
-export const PROGRAM_NAMES = [
-  'ingress',
-  'egress',
-  'connect4',
-  'sendmsg4',
-  'recvmsg4',
-  'getpeername4',
-  'connect_mapped',
-  'recvmsg_mapped',
-  'getpeername_mapped',
-  'sock_release',
-  'sweep',
-] as const
-
-export type ProgramName = (typeof PROGRAM_NAMES)[number]
+/**
+ * The programs that are attached to something, or that are run. Those that each object has under one name (`sweep`) are
+ * told apart by the family's suffix.
+ */
+export type ProgramName =
+  | 'ingress'
+  | 'egress'
+  | `${'connect' | 'sendmsg' | 'recvmsg' | 'getpeername' | 'sock_release' | 'sweep'}${4 | 6}`
+  | 'connect_mapped'
+  | 'recvmsg_mapped'
+  | 'getpeername_mapped'
 
 export interface DatapathOptions {
   /** The folder of the compiled objects. */
@@ -132,8 +127,10 @@ class LoadedDatapath implements Datapath {
   }
 
   program(name: ProgramName): BpfProgram {
-    for (const object of this.#objects.values()) {
-      const program = object.programs.get(name)
+    for (const [family, { programs }] of this.#objects) {
+      const suffix = family === 'ipv4' ? '4' : '6'
+      const plain = name.endsWith(suffix) ? name.slice(0, -suffix.length) : name
+      const program = programs.get(name) ?? programs.get(plain)
       if (program !== undefined) return program
     }
     throw new SpecError(`no program is called ${name}`)

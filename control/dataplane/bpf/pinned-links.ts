@@ -44,6 +44,11 @@ export function cgroupLinkName(program: string): string {
   return `cgroup-${program}`
 }
 
+/** Whether a pin of this name is a link of a program on sockets. */
+export function isCgroupLinkName(name: string): boolean {
+  return name.startsWith(cgroupLinkName(''))
+}
+
 /** The device that a pin of this name belongs to; undefined for other pins. */
 export function deviceOfLinkName(name: string): number | undefined {
   const match = /^(\d+)-(?:ingress|egress)$/.exec(name)
@@ -163,7 +168,7 @@ function describeLink(name: string, path: string): string {
   const ifindex = deviceOfLinkName(name)
   const direction = name.split('-')[1] ?? ''
   if (ifindex !== undefined) return `tcx ${direction} link of device ${ifindex.toString()} (${path})`
-  return name.startsWith('cgroup-') ? `cgroup ${direction} link (${path})` : `link ${path}`
+  return isCgroupLinkName(name) ? `cgroup ${direction} link (${path})` : `link ${path}`
 }
 
 function openIfPinned(path: string): BpfLink | undefined {
