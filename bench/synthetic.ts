@@ -15,7 +15,8 @@ import type {
   ServiceKey,
 } from '../control/model/types.ts'
 
-/** Where ClusterIPs begin: 10.96.0.0/12 has room for a million. */
+/** Room for a million ClusterIPs. */
+const SERVICE_CIDR = '10.96.0.0/12'
 const FIRST_CLUSTER_IP = 0x0a60_0001
 /** Where endpoints begin: 10.128.0.0/9 has room for eight million. */
 const FIRST_ENDPOINT = 0x0a80_0001
@@ -46,10 +47,11 @@ export function addressOf(number: number): string {
  */
 export function syntheticCluster(services: number, endpoints: number): ClusterSnapshot {
   const numbers = Array.from({ length: services }, (_, i) => i)
-  return makeCluster(
+  const cluster = makeCluster(
     numbers.map(syntheticService),
     numbers.map((number) => syntheticSlice(number, endpoints)),
   )
+  return { ...cluster, serviceCIDRs: [SERVICE_CIDR] }
 }
 
 function syntheticService(number: number): Service {

@@ -49,9 +49,14 @@ static __always_inline ip_header_t *peek(struct __sk_buff *skb, bool *elsewhere)
 	return NULL;
 }
 
-static __always_inline bool may_concern(addr_t address)
+static __always_inline bool may_concern_request(addr_t destination)
 {
-	return may_be_frontend(&address) || may_be_backend(&address);
+	return may_be_frontend(&destination) || may_be_backend(&destination) || is_in_service_cidr(&destination);
+}
+
+static __always_inline bool may_concern_reply(addr_t source)
+{
+	return may_be_frontend(&source) || may_be_backend(&source);
 }
 
 SEC("tc")
@@ -60,7 +65,7 @@ int ingress(struct __sk_buff *skb)
 	bool elsewhere;
 	ip_header_t *ip = peek(skb, &elsewhere);
 
-	if (elsewhere || (ip && may_concern(destination_of(ip))))
+	if (elsewhere || (ip && may_concern_request(destination_of(ip))))
 		bpf_tail_call_static(skb, &programs, PROGRAM_TRANSLATE_REQUEST);
 	return VERDICT_NEXT;
 }
@@ -78,7 +83,7 @@ int egress(struct __sk_buff *skb)
 		return VERDICT_NEXT;
 	}
 	ip = peek(skb, &elsewhere);
-	if (!elsewhere && !(ip && may_concern(source_of(ip))))
+	if (!elsewhere && !(ip && may_concern_reply(source_of(ip))))
 		return VERDICT_NEXT;
 	if (ip && protocol_of(ip) == ICMP_PROTOCOL)
 		return pass_icmp(skb);

@@ -404,20 +404,6 @@ static __always_inline bool is_answer(const struct packet *packet)
 	return sent && sweep_clock() - sent->last_seen <= udp_replied_seconds && SAME(&sent->key, &packet->key);
 }
 
-static __always_inline bool is_cluster_ip(const addr_t *address)
-{
-	struct address_key key = { .address = *address };
-
-	return bpf_map_lookup_elem(&cluster_ips, &key);
-}
-
-static __always_inline bool is_node_address(const addr_t *address)
-{
-	struct address_key key = { .address = *address };
-
-	return bpf_map_lookup_elem(&node_addresses, &key);
-}
-
 /*
  * No confirmed flow: an unconfirmed one, a new one (VERDICT_OPEN, the frontend
  * in scratch->frontend), or none of our business.
@@ -426,6 +412,7 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 {
 	struct scratch *scratch = get_scratch();
 	struct frontend *frontend;
+	__u32 reason;
 	int verdict;
 
 	if (!packet || !step || !scratch || !accepting_device(skb))
@@ -441,10 +428,11 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 	if (find_frontend(frontend, &packet->tuple.destination, packet->tuple.destination_port, packet->protocol,
 			  false))
 		return frontend->kind == FRONTEND_KIND_NODE_PORT && is_answer(packet) ? VERDICT_NEXT : VERDICT_OPEN;
-	if (!is_cluster_ip(&packet->tuple.destination))
+	reason = reason_without_frontend(&packet->tuple.destination);
+	if (reason == DROP_REASON_NONE)
 		return may_be_backend(&packet->tuple.destination) ? VERDICT_DIRECT : VERDICT_NEXT;
-	count_drop(DROP_REASON_UNDEFINED_PORT);
-	return VERDICT_REJECT;
+	count_drop(reason);
+	return reason == DROP_REASON_UNALLOCATED ? VERDICT_DROP : VERDICT_REJECT;
 }
 
 /* Is the packet on the device that its flow began on, or on another one that is ours? */
@@ -465,7 +453,8 @@ static __always_inline bool follow_device(struct __sk_buff *skb, struct flow *fl
 /* The established path first: one look-up. */
 static __always_inline int decide_request(struct __sk_buff *skb, struct packet *packet, struct step *step)
 {
-	bool to_frontend = may_be_frontend(&packet->tuple.destination);
+	bool to_frontend = may_be_frontend(&packet->tuple.destination) ||
+			   is_in_service_cidr(&packet->tuple.destination);
 	int verdict = VERDICT_DIRECT;
 	struct flow *flow;
 

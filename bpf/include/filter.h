@@ -31,6 +31,26 @@ static __always_inline bool may_be_frontend(const addr_t *address)
 	return filter.frontend_bits[hash >> 6] >> (hash & 63) & 1;
 }
 
+/* An address that ClusterIPs are given out from, whether a Service has it or not. */
+static __always_inline bool is_in_service_cidr(const addr_t *address)
+{
+	const struct service_cidrs *known = &filter.CONCAT(service_cidrs, FAMILY);
+	const __u32 *words = (const void *)address->bytes;
+
+	for (__u32 i = 0; i < LAYOUT_SERVICE_CIDRS && i < known->count; i++) {
+		const struct service_cidr *range = &known->ranges[i];
+		__u32 differ = (words[0] & range->mask[0]) ^ range->address[0];
+
+#if FAMILY == 6
+		for (int word = 1; word < 4; word++)
+			differ |= (words[word] & range->mask[word]) ^ range->address[word];
+#endif
+		if (!differ)
+			return true;
+	}
+	return false;
+}
+
 static __always_inline bool may_be_backend(const addr_t *address)
 {
 	__u32 hash = address_hash(address);

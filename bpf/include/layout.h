@@ -40,6 +40,7 @@ typedef struct {
 enum layout {
 	LAYOUT_VERSION = 2, /* raised whenever a struct changes; in the path of the pins */
 	LAYOUT_FILTER_BITS = 22,
+	LAYOUT_SERVICE_CIDRS = 8, /* of a family: a cluster has one, seldom two */
 };
 
 /* ---- enumerations ---- */
@@ -161,6 +162,7 @@ enum drop_reason {
 	DROP_REASON_NO_ENDPOINT_REJECTED,
 	DROP_REASON_NO_ENDPOINT_DROPPED,
 	DROP_REASON_UNDEFINED_PORT,
+	DROP_REASON_UNALLOCATED, /* an address of a ServiceCIDR that no Service has */
 	DROP_REASON_SOURCE_RANGE,
 	DROP_REASON_FLOWS_FULL,
 	DROP_REASON_COLLISION,
@@ -206,12 +208,6 @@ struct node_address {
 struct cluster_ip {
 	addr_t address;
 	__u32 services; /* how many service ports have it */
-};
-
-/* A range that ClusterIPs are given out from. mask zero: the entry is unused. */
-struct service_cidr {
-	addr_t address;
-	addr_t mask;
 };
 
 struct service {
@@ -407,6 +403,19 @@ struct service_stats {
 
 #define FILTER_WORDS (1 << (LAYOUT_FILTER_BITS - 6))
 
+/* A range that ClusterIPs are given out from; an IPv4 address is in the first word. */
+struct service_cidr {
+	__be32 address[4];
+	__be32 mask[4];
+};
+
+/* The count is zero while the ranges are written. */
+struct service_cidrs {
+	__u32 count;
+	__u32 zero;
+	struct service_cidr ranges[LAYOUT_SERVICE_CIDRS];
+};
+
 /*
  * Bit h of an address' hash h (filter.h): may this address be a frontend's or
  * the node's, a backend's? Set before an entry appears, cleared by rebuilding.
@@ -414,6 +423,8 @@ struct service_stats {
 struct filter {
 	__u64 frontend_bits[FILTER_WORDS];
 	__u64 backend_bits[FILTER_WORDS];
+	struct service_cidrs service_cidrs4;
+	struct service_cidrs service_cidrs6;
 };
 
 struct datapath_state {

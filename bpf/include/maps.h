@@ -23,7 +23,6 @@
 #define nodeports CONCAT(nodeports, FAMILY)
 #define node_addresses CONCAT(node_addresses, FAMILY)
 #define cluster_ips CONCAT(cluster_ips, FAMILY)
-#define service_cidrs CONCAT(service_cidrs, FAMILY)
 #define backend_slots CONCAT(backend_slots, FAMILY)
 #define backends CONCAT(backends, FAMILY)
 #define maglev_slots CONCAT(maglev, FAMILY)
@@ -54,7 +53,6 @@ MAP(frontends, BPF_MAP_TYPE_HASH, 1 << 18, ON_DEMAND, struct frontend_key, struc
 MAP(nodeports, BPF_MAP_TYPE_HASH, 1 << 16, ON_DEMAND, struct nodeport_key, struct frontend);
 MAP(node_addresses, BPF_MAP_TYPE_HASH, 1 << 12, ON_DEMAND, struct address_key, struct node_address);
 MAP(cluster_ips, BPF_MAP_TYPE_HASH, 1 << 17, ON_DEMAND, struct address_key, struct cluster_ip);
-MAP(service_cidrs, BPF_MAP_TYPE_ARRAY, 16, PREALLOC, __u32, struct service_cidr);
 MAP(services, BPF_MAP_TYPE_ARRAY, 1 << 16, PREALLOC, __u32, struct service);
 MAP(service_names, BPF_MAP_TYPE_HASH, 1 << 16, ON_DEMAND, __u32, struct service_name);
 MAP(lists, BPF_MAP_TYPE_ARRAY, 1 << 17, PREALLOC, __u32, struct list);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <bpf/bpf_endian.h>
+#include "filter.h"
 #include "scratch.h"
 #include "stats.h"
 
@@ -40,6 +41,34 @@ static __always_inline bool find_frontend(struct frontend *frontend, const addr_
 		return false;
 	__builtin_memset(&key.address, 0, sizeof(key.address));
 	return copy_frontend(frontend, bpf_map_lookup_elem(&nodeports, &node_port), &key);
+}
+
+static __always_inline bool is_cluster_ip(const addr_t *address)
+{
+	struct address_key key = { .address = *address };
+
+	return bpf_map_lookup_elem(&cluster_ips, &key);
+}
+
+static __always_inline bool is_node_address(const addr_t *address)
+{
+	struct address_key key = { .address = *address };
+
+	return bpf_map_lookup_elem(&node_addresses, &key);
+}
+
+/*
+ * Why a request is ended that no frontend takes: enum drop_reason; none where it
+ * may be somebody else's. An address of the node is its owner's, even in the
+ * range of the Services, and a backend's is the backend's.
+ */
+static __always_inline __u32 reason_without_frontend(const addr_t *address)
+{
+	if (is_cluster_ip(address))
+		return DROP_REASON_UNDEFINED_PORT;
+	if (!is_in_service_cidr(address) || may_be_backend(address) || is_node_address(address))
+		return DROP_REASON_NONE;
+	return DROP_REASON_UNALLOCATED;
 }
 
 /* Copies a backend out if it is still the one of `generation`, or any: 0. */

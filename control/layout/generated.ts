@@ -333,9 +333,11 @@ export const device: Codec<Device> = {
 
 /** `struct filter`: its size, and where its fields start, in bytes. */
 export const filterOffsets = {
-  size: 1048576,
+  size: 1049104,
   frontendBits: 0,
   backendBits: 524288,
+  serviceCidrs4: 1048576,
+  serviceCidrs6: 1048840,
 } as const
 
 /** `struct flow`, 60 bytes. */
@@ -893,42 +895,58 @@ export const service: Codec<Service> = {
   },
 }
 
-/** `struct service_cidr`, 8 bytes. */
-export interface ServiceCidr4 {
-  readonly address: Uint8Array
-  readonly mask: Uint8Array
+/** `struct service_cidr`, 32 bytes. */
+export interface ServiceCidr {
+  readonly address: readonly number[]
+  readonly mask: readonly number[]
 }
 
-export const serviceCidr4: Codec<ServiceCidr4> = {
-  size: 8,
+export const serviceCidr: Codec<ServiceCidr> = {
+  size: 32,
   encode(value, into, offset) {
-    putBytes(value.address, into, offset, 4)
-    putBytes(value.mask, into, offset + 4, 4)
+    into.setUint32(offset, element(value.address, 0), false)
+    into.setUint32(offset + 4, element(value.address, 1), false)
+    into.setUint32(offset + 8, element(value.address, 2), false)
+    into.setUint32(offset + 12, element(value.address, 3), false)
+    into.setUint32(offset + 16, element(value.mask, 0), false)
+    into.setUint32(offset + 20, element(value.mask, 1), false)
+    into.setUint32(offset + 24, element(value.mask, 2), false)
+    into.setUint32(offset + 28, element(value.mask, 3), false)
   },
   decode(from, offset) {
     return {
-      address: takeBytes(from, offset, 4),
-      mask: takeBytes(from, offset + 4, 4),
+      address: [from.getUint32(offset, false), from.getUint32(offset + 4, false), from.getUint32(offset + 8, false), from.getUint32(offset + 12, false)],
+      mask: [from.getUint32(offset + 16, false), from.getUint32(offset + 20, false), from.getUint32(offset + 24, false), from.getUint32(offset + 28, false)],
     }
   },
 }
 
-/** `struct service_cidr`, 32 bytes. */
-export interface ServiceCidr6 {
-  readonly address: Uint8Array
-  readonly mask: Uint8Array
+/** `struct service_cidrs`, 264 bytes. */
+export interface ServiceCidrs {
+  readonly count: number
+  readonly zero: number
+  readonly ranges: readonly ServiceCidr[]
 }
 
-export const serviceCidr6: Codec<ServiceCidr6> = {
-  size: 32,
+export const serviceCidrs: Codec<ServiceCidrs> = {
+  size: 264,
   encode(value, into, offset) {
-    putBytes(value.address, into, offset, 16)
-    putBytes(value.mask, into, offset + 16, 16)
+    into.setUint32(offset, value.count, true)
+    into.setUint32(offset + 4, value.zero, true)
+    serviceCidr.encode(element(value.ranges, 0), into, offset + 8)
+    serviceCidr.encode(element(value.ranges, 1), into, offset + 40)
+    serviceCidr.encode(element(value.ranges, 2), into, offset + 72)
+    serviceCidr.encode(element(value.ranges, 3), into, offset + 104)
+    serviceCidr.encode(element(value.ranges, 4), into, offset + 136)
+    serviceCidr.encode(element(value.ranges, 5), into, offset + 168)
+    serviceCidr.encode(element(value.ranges, 6), into, offset + 200)
+    serviceCidr.encode(element(value.ranges, 7), into, offset + 232)
   },
   decode(from, offset) {
     return {
-      address: takeBytes(from, offset, 16),
-      mask: takeBytes(from, offset + 16, 16),
+      count: from.getUint32(offset, true),
+      zero: from.getUint32(offset + 4, true),
+      ranges: [serviceCidr.decode(from, offset + 8), serviceCidr.decode(from, offset + 40), serviceCidr.decode(from, offset + 72), serviceCidr.decode(from, offset + 104), serviceCidr.decode(from, offset + 136), serviceCidr.decode(from, offset + 168), serviceCidr.decode(from, offset + 200), serviceCidr.decode(from, offset + 232)],
     }
   },
 }
@@ -1472,14 +1490,15 @@ export const dropReason = {
   NO_ENDPOINT_REJECTED: 1,
   NO_ENDPOINT_DROPPED: 2,
   UNDEFINED_PORT: 3,
-  SOURCE_RANGE: 4,
-  FLOWS_FULL: 5,
-  COLLISION: 6,
-  CHALLENGE_ACK: 7,
-  UNKNOWN_FRAGMENT: 8,
-  ICMP_REDIRECT: 9,
-  REWRITE_FAILED: 10,
-  COUNT: 11,
+  UNALLOCATED: 4,
+  SOURCE_RANGE: 5,
+  FLOWS_FULL: 6,
+  COLLISION: 7,
+  CHALLENGE_ACK: 8,
+  UNKNOWN_FRAGMENT: 9,
+  ICMP_REDIRECT: 10,
+  REWRITE_FAILED: 11,
+  COUNT: 12,
 } as const
 
 /** The names of `dropReason` by their values. */
@@ -1488,14 +1507,15 @@ export const dropReasonNames: Readonly<Record<number, string>> = {
   1: 'NO_ENDPOINT_REJECTED',
   2: 'NO_ENDPOINT_DROPPED',
   3: 'UNDEFINED_PORT',
-  4: 'SOURCE_RANGE',
-  5: 'FLOWS_FULL',
-  6: 'COLLISION',
-  7: 'CHALLENGE_ACK',
-  8: 'UNKNOWN_FRAGMENT',
-  9: 'ICMP_REDIRECT',
-  10: 'REWRITE_FAILED',
-  11: 'COUNT',
+  4: 'UNALLOCATED',
+  5: 'SOURCE_RANGE',
+  6: 'FLOWS_FULL',
+  7: 'COLLISION',
+  8: 'CHALLENGE_ACK',
+  9: 'UNKNOWN_FRAGMENT',
+  10: 'ICMP_REDIRECT',
+  11: 'REWRITE_FAILED',
+  12: 'COUNT',
 }
 
 /** `enum flow_direction` */
@@ -1584,11 +1604,13 @@ export const frontendKindNames: Readonly<Record<number, string>> = {
 export const layout = {
   VERSION: 2,
   FILTER_BITS: 22,
+  SERVICE_CIDRS: 8,
 } as const
 
 /** The names of `layout` by their values. */
 export const layoutNames: Readonly<Record<number, string>> = {
   2: 'VERSION',
+  8: 'SERVICE_CIDRS',
   22: 'FILTER_BITS',
 }
 
@@ -1756,7 +1778,7 @@ export const maps = {
     type: 'percpu_array',
     keySize: 4,
     valueSize: 8,
-    maxEntries: 11,
+    maxEntries: 12,
     keyType: 'u32',
     valueType: 'u64',
   },
@@ -1927,22 +1949,6 @@ export const maps = {
     maxEntries: 1,
     keyType: 'u32',
     valueType: '',
-  },
-  service_cidrs4: {
-    type: 'array',
-    keySize: 4,
-    valueSize: 8,
-    maxEntries: 16,
-    keyType: 'u32',
-    valueType: 'serviceCidr4',
-  },
-  service_cidrs6: {
-    type: 'array',
-    keySize: 4,
-    valueSize: 32,
-    maxEntries: 16,
-    keyType: 'u32',
-    valueType: 'serviceCidr6',
   },
   service_names: {
     type: 'hash',

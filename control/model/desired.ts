@@ -6,6 +6,7 @@ import { type Claims, noClaims, updateClaims } from './claims.ts'
 import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
 import { equalValues, keepParts } from './equal.ts'
 import { readService, type WantedPort, type WantedService } from './service.ts'
+import { noServiceCIDRs, readServiceCIDRs, type ServiceCIDRs } from './service-cidrs.ts'
 import { trimmed } from './trim.ts'
 import type {
   Choice,
@@ -26,7 +27,7 @@ import type {
 /** A desired state and what the next one is computed from. Immutable. */
 export interface Model {
   readonly desired: DesiredState
-  /** All that could not be used, in the order of the services' keys. */
+  /** All that could not be used: ServiceCIDRs, then in the order of the services' keys. */
   readonly problems: readonly Problem[]
   /** The services whose ports are not those of the model before, those that are gone included. */
   readonly changed: ReadonlySet<ServiceKey>
@@ -34,15 +35,17 @@ export interface Model {
   readonly claims: Claims
   /** Only services that have some. */
   readonly problemsByService: ReadonlyMap<ServiceKey, readonly Problem[]>
+  readonly serviceCIDRs: ServiceCIDRs
 }
 
 /** The model of a cluster without services: where an incremental computation begins. */
 export const emptyModel: Model = {
-  desired: { services: new Map() },
+  desired: { services: new Map(), serviceCIDRs: [] },
   problems: [],
   changed: new Set(),
   claims: noClaims,
   problemsByService: new Map(),
+  serviceCIDRs: noServiceCIDRs,
 }
 
 /** Label of a Node that names its zone. */
@@ -99,13 +102,23 @@ export function updateDesired(
     if (!equalValues(problemsNow, previous.problemsByService.get(key))) problems.set(key, problemsNow)
   }
   const problemsByService = withChanges(previous.problemsByService, problems)
+  const serviceCIDRs = equalValues(previous.serviceCIDRs.texts, cluster.serviceCIDRs)
+    ? previous.serviceCIDRs
+    : readServiceCIDRs(cluster.serviceCIDRs)
+  const isSame = serviceCIDRs === previous.serviceCIDRs
   return {
     desired:
-      services.size === 0 ? previous.desired : { services: withChanges(previous.desired.services, services) },
-    problems: problems.size === 0 ? previous.problems : inKeyOrder(problemsByService),
+      services.size === 0 && isSame
+        ? previous.desired
+        : { services: withChanges(previous.desired.services, services), serviceCIDRs: serviceCIDRs.cidrs },
+    problems:
+      problems.size === 0 && isSame
+        ? previous.problems
+        : [...serviceCIDRs.problems, ...inKeyOrder(problemsByService)],
     changed: new Set(services.keys()),
     claims,
     problemsByService,
+    serviceCIDRs,
   }
 }
 

@@ -206,6 +206,11 @@ export interface ServicePort {
 /** What the node's kernel should do: the meaning of the cluster, for this node. */
 export interface DesiredState {
   readonly services: ReadonlyMap<ServiceKey, readonly ServicePort[]>
+  /**
+   * The ranges that ClusterIPs are given out from, canonical, of both families; none where nobody knows. Packets to an
+   * address in one of them that no Service has end at the node, unless the address is the node's own.
+   */
+  readonly serviceCIDRs: readonly string[]
 }
 
 /** Something in the input that could not be used, and what is done about it. */

@@ -17,7 +17,7 @@ const clean: SyncReport = { written: 1, deleted: 0, unchanged: 0, failed: [], du
 class FakeDataplane {
   readonly #clock: FakeClock
   readonly calls: string[] = []
-  held: DesiredState = { services: new Map() }
+  held: DesiredState = { services: new Map(), serviceCIDRs: [] }
   /** How the next syncs end: an error, or what the kernel refuses. Well, if nothing is said. */
   readonly endings: (Error | readonly string[])[] = []
   /** Set, the syncs wait for it. */
@@ -44,7 +44,7 @@ class FakeDataplane {
       if (wanted === undefined) services.delete(key)
       else services.set(key, wanted)
     }
-    this.held = { services }
+    this.held = { services, serviceCIDRs: desired.serviceCIDRs }
   }
 }
 
@@ -155,6 +155,28 @@ describe('pace', () => {
     await rig.clock.advance(100)
     assert.deepEqual(rig.dataplane.calls, ['0 all', '10 default/b', '100 default/a'])
     assert.deepEqual([...rig.dataplane.held.services.keys()], ['default/b'])
+  })
+
+  test('ServiceCIDRs that change are synced, with whatever else changed, and once', async () => {
+    await using rig = makeRig()
+    rig.set('a')
+    await rig.clock.advance(0)
+    const range = (cidrs: readonly string[]) =>
+      rig.source.apply([{ kind: 'ServiceCIDR', key: 'kubernetes', object: { name: 'kubernetes', cidrs } }])
+    range(['10.96.0.0/12'])
+    await rig.clock.advance(100)
+    assert.deepEqual(rig.dataplane.held.serviceCIDRs, ['10.96.0.0/12'])
+    range(['10.96.0.0/12', 'bad'])
+    await rig.clock.advance(100)
+    rig.set('b', { clusterIPs: ['10.96.0.2'] })
+    range([])
+    await rig.clock.advance(100)
+    assert.deepEqual(rig.dataplane.calls, ['0 all', '10 ', '100 ', '200 default/b'])
+    assert.deepEqual(rig.dataplane.held.serviceCIDRs, [])
+    assert.deepEqual(
+      rig.heard.filter((text) => text.includes('ServiceCIDR')),
+      ['problem ServiceCIDR spec.cidrs', 'gone ServiceCIDR spec.cidrs'],
+    )
   })
 
   test('what comes within the interval is synced together; after a pause a change is synced at once', async () => {

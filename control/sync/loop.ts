@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Timer } from '../clock.ts'
 import type { SyncReport } from '../dataplane/dataplane.ts'
-import type { NodeFacts, ServiceKey } from '../model/types.ts'
+import type { DesiredState, NodeFacts, ServiceKey } from '../model/types.ts'
 import {
   type AnyProblem,
   defaultPacing,
@@ -36,6 +36,10 @@ export class SyncLoop<M extends ModelResult> {
   #modelNode: NodeFacts | undefined
   /** Taken from the inputs, but not in the model yet: its turn has not come, or computing it failed. */
   readonly #notModelled = new Set<ServiceKey>()
+  /** The ServiceCIDRs that are in the model. */
+  #modelCIDRs: readonly string[] | undefined
+  /** What the dataplane was last given. */
+  #given: DesiredState | undefined
   /** In the model, but not given to the dataplane yet. */
   #notGiven = new Set<ServiceKey>()
   /** The problems that the observer knows of. */
@@ -116,12 +120,13 @@ export class SyncLoop<M extends ModelResult> {
       this.#tellProblems()
       const { desired } = this.#model
       const changed = full ? undefined : this.#notGiven
-      if (changed?.size === 0) {
+      if (changed?.size === 0 && desired === this.#given) {
         this.#end('well', { sinceMs, full })
         return
       }
       this.#notGiven = new Set()
       const report = await dataplane.sync(desired, changed)
+      this.#given = desired
       const first = this.#lastReport === undefined
       this.#lastReport = report
       this.#end(report.failed.length === 0 ? 'well' : 'partly', { sinceMs, full })
@@ -150,7 +155,8 @@ export class SyncLoop<M extends ModelResult> {
       await nextTurn()
       this.#takeChanges()
     }
-    if (this.#notModelled.size > 0) this.#compute(new Set(this.#notModelled))
+    const isSame = this.#parts.inputs.cluster.serviceCIDRs === this.#modelCIDRs
+    if (this.#notModelled.size > 0 || !isSame) this.#compute(new Set(this.#notModelled))
   }
 
   #takeChanges(): void {
@@ -166,6 +172,7 @@ export class SyncLoop<M extends ModelResult> {
     const { inputs, model } = this.#parts
     if (this.#modelNode === undefined) return
     this.#model = model.update(this.#model, inputs.cluster, this.#modelNode, keys)
+    this.#modelCIDRs = inputs.cluster.serviceCIDRs
     for (const key of keys) this.#notModelled.delete(key)
     for (const key of this.#model.changed) this.#notGiven.add(key)
   }

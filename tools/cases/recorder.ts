@@ -32,6 +32,7 @@ const MAP_SIZES = {
 export class Recorder {
   readonly #kernel = new FakeKernel()
   readonly #held = new Map<ServiceKey, Ports>()
+  #serviceCIDRs: readonly string[] = []
   readonly #remembers: boolean
   /** Every difference between two syncs, in its order. */
   readonly writes: Write[] = []
@@ -46,7 +47,7 @@ export class Recorder {
 
   /** What the latest dataplane was told. */
   get held(): DesiredState {
-    return { services: this.#held }
+    return { services: this.#held, serviceCIDRs: this.#serviceCIDRs }
   }
 
   /** What new connections find, read from the pinned maps alone, as `shown` has it. Nothing before the first sync. */
@@ -76,6 +77,7 @@ export class Recorder {
   /** A sync has gone through. */
   note(desired: DesiredState, changed: ReadonlySet<ServiceKey> | undefined, report: SyncReport): void {
     this.syncs += 1
+    this.#serviceCIDRs = desired.serviceCIDRs
     this.entries += report.written + report.deleted
     for (const key of changed ?? new Set([...this.#held.keys(), ...desired.services.keys()])) {
       this.#note(key, desired.services.get(key))

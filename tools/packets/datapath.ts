@@ -16,8 +16,10 @@ import {
   u32,
   u64,
 } from 'libbpf-ts'
+import { ipv4Layout } from '../../control/layout/family.ts'
 import { filterBit } from '../../control/layout/filter.ts'
 import * as layout from '../../control/layout/generated.ts'
+import { serviceCidrMemory, writeServiceCidrs } from '../../control/layout/service-cidrs.ts'
 import { addressBytes } from '../../control/model/address.ts'
 
 /** The build's object, or, to put the same tests to another compiler's, the one that SLUICE_DATAPATH_OBJECT names. */
@@ -173,6 +175,15 @@ export class Datapath implements Disposable {
     const start = which === 'frontend' ? layout.filterOffsets.frontendBits : layout.filterOffsets.backendBits
     const bits = this.object.map('.data.filter').memory()
     bits[start + (bit >> 3)] = (bits[start + (bit >> 3)] ?? 0) | (1 << (bit & 7))
+  }
+
+  /** Makes these the ranges that ClusterIPs are given out from. */
+  setServiceCidrs(...cidrs: string[]): void {
+    writeServiceCidrs(
+      serviceCidrMemory(this.object.map('.data.filter').memory(), ipv4Layout),
+      cidrs,
+      ipv4Layout,
+    )
   }
 
   /** Clears both bitmaps: no packet concerns a service then. */

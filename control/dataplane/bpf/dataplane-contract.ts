@@ -2,8 +2,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IncompatibleMapError, type Kernel } from 'libbpf-ts'
+import { viewOf } from '../../layout/bytes.ts'
+import { ipv4Layout } from '../../layout/family.ts'
 import { filterBit } from '../../layout/filter.ts'
-import { filterOffsets } from '../../layout/generated.ts'
+import { filterOffsets, serviceCidrs } from '../../layout/generated.ts'
+import { serviceCidrMemory } from '../../layout/service-cidrs.ts'
 import { addressBytes } from '../../model/address.ts'
 import type { ServicePort } from '../../model/types.ts'
 import { BpfDataplane, type BpfDataplaneOptions } from './dataplane.ts'
@@ -255,6 +258,33 @@ function filters(world: World): void {
     for (const { address } of WEB.backends) assert.ok(inFilter(dataplane, 'backendBits', address), address)
     assert.ok(!inFilter(dataplane, 'frontendBits', '10.0.0.1'))
     assert.ok(!inFilter(dataplane, 'backendBits', '10.96.0.1'))
+  })
+
+  test('ServiceCIDRs are where the programs read them, and adopted', async () => {
+    using root = world.pinFolder('cidrs')
+    const state = { ...stateOf([WEB]), serviceCIDRs: ['10.96.0.0/12', 'fd00::/108'] }
+    const ranges = (dataplane: BpfDataplane) => {
+      const filter = dataplane.map('filter').memory()
+      return serviceCidrs.decode(viewOf(serviceCidrMemory(filter, ipv4Layout)), 0)
+    }
+    {
+      await using dataplane = await startDataplane(world, root.path)
+      const { written } = await dataplane.sync(stateOf([WEB]), undefined)
+      assert.equal((await dataplane.sync(stateOf([WEB]), undefined)).written, 0)
+      assert.equal(ranges(dataplane).count, 0)
+      assert.ok(written > 0)
+      assert.ok((await dataplane.sync(state, new Set())).written > 0)
+      const {
+        count,
+        ranges: [first],
+      } = ranges(dataplane)
+      assert.deepEqual([count, first], [1, { address: [0x0a600000, 0, 0, 0], mask: [0xfff00000, 0, 0, 0] }])
+    }
+    await using dataplane = await startDataplane(world, root.path)
+    assert.equal(ranges(dataplane).count, 1)
+    assert.equal((await dataplane.sync(state, undefined)).written, 0)
+    await dataplane.sync(stateOf([WEB]), new Set())
+    assert.equal(ranges(dataplane).count, 0)
   })
 
   test('a start makes up for a filter that was lost', async () => {

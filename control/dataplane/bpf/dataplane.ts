@@ -8,6 +8,7 @@ import { filterOffsets, listKind } from '../../layout/generated.ts'
 import { planHeldBits } from '../../layout/held-bits.ts'
 import type { NodeAddress } from '../../layout/node-addresses.ts'
 import { IdPool } from '../../layout/pools.ts'
+import { serviceCidrMemory } from '../../layout/service-cidrs.ts'
 import type { DesiredState, Family, ServiceKey } from '../../model/types.ts'
 import type { Dataplane, Restored, SyncReport } from '../dataplane.ts'
 import { FamilyPart, type PartReport } from './family-part.ts'
@@ -124,6 +125,7 @@ export class BpfDataplane implements Dataplane {
         believed,
         targets: this.#options.wrapTargets?.(targets, layout.family) ?? targets,
         clock,
+        serviceCidrs: serviceCidrMemory(datapath.map('filter').memory(), layout),
         onNewServices: (ids) => clearCounters(datapath.map('service_stats'), ids),
         onUdpBackendsGone: () => this.#udpBackendsGone(),
       })
@@ -177,14 +179,15 @@ function serviceCapacity(datapath: Datapath): number {
 /** The maps, and the address filter as two more: a write sets bits in the memory that the programs read. */
 function targetsOf(datapath: Datapath, layout: FamilyLayout): Targets {
   const filter = datapath.map('filter').memory()
-  const half = filterOffsets.size / 2
+  const { frontendBits, backendBits } = filterOffsets
+  const size = backendBits - frontendBits
   const maps = Object.fromEntries(
     [...mapNames(layout)].map(([target, name]): [TargetName, Target] => [target, datapath.map(name)]),
   )
   return {
     ...maps,
-    frontendBits: bitmap(filter.subarray(filterOffsets.frontendBits, filterOffsets.frontendBits + half)),
-    backendBits: bitmap(filter.subarray(filterOffsets.backendBits, filterOffsets.backendBits + half)),
+    frontendBits: bitmap(filter.subarray(frontendBits, frontendBits + size)),
+    backendBits: bitmap(filter.subarray(backendBits, backendBits + size)),
   } as Targets
 }
 

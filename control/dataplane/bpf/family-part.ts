@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { ServiceWish } from '../../layout/additions.ts'
 import type { Believed } from '../../layout/believed.ts'
 import { type NodeAddress, planNodeAddresses } from '../../layout/node-addresses.ts'
+import { writeServiceCidrs } from '../../layout/service-cidrs.ts'
 import type { DesiredState, Family, ServiceKey } from '../../model/types.ts'
 import { syncServices } from './sync-services.ts'
 import { carryOut, type Targets } from './writer.ts'
@@ -20,6 +21,8 @@ export interface FamilyPartOptions {
   readonly targets: Targets
   /** Milliseconds of a clock that never goes back. */
   readonly clock: () => number
+  /** Where the programs read the ServiceCIDRs of this family. */
+  readonly serviceCidrs: Uint8Array
   /** Service ids that are about to be used for another service. */
   readonly onNewServices: (ids: readonly number[]) => void
   /** UDP backends serve no more, and the kernel says so. */
@@ -61,7 +64,14 @@ export class FamilyPart {
     const { written, deleted, unchanged, failures } = step.value
     this.#isComplete = true
     this.#retry = new Set(failures.flatMap(({ key }) => (key === undefined ? [] : [key])))
-    return { written, deleted, unchanged, failed: failures.map(({ message }) => message) }
+    // After the services, which might be in the way of a range that is new.
+    const ranges = writeServiceCidrs(this.#options.serviceCidrs, desired.serviceCIDRs, believed.mirror.layout)
+    return {
+      written: written + ranges,
+      deleted,
+      unchanged,
+      failed: failures.map(({ message }) => message),
+    }
   }
 
   setNodeAddresses(addresses: readonly NodeAddress[]): PartReport {

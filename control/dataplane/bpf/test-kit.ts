@@ -72,5 +72,6 @@ export function servicePort(
 
 /** The state that has these service ports, each of a Service of its own. */
 export function stateOf(ports: readonly ServicePort[]): DesiredState {
-  return { services: new Map(ports.map((port) => [`${port.namespace}/${port.name}`, [port]])) }
+  const services = new Map(ports.map((port) => [`${port.namespace}/${port.name}`, [port]]))
+  return { services, serviceCIDRs: [] }
 }
