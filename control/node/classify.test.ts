@@ -46,10 +46,37 @@ function snapshot(rows: readonly Row[]): NodeSnapshot {
 }
 
 const NODE_IP = '192.0.2.10'
+const NODE_IPV6 = '2001:db8::10'
 const UPLINK = { addresses: [NODE_IP], gateways: ['192.0.2.1'] }
 
 /** A node a table; what each device is, with the reason, after the last comma. */
 const nodes: Readonly<Record<string, readonly Row[]>> = {
+  'IPv6 only: the router and the node itself, on the links of its pods, have the same link-local address': [
+    { name: 'lo', loopback: true, addresses: ['::1'], is: 'none: the loopback device' },
+    {
+      name: 'eth0',
+      addresses: ['2001:db8::2'],
+      gateways: ['fe80::1'],
+      is: 'external: routes lead through it to gateway fe80::1',
+    },
+    {
+      name: 'cali1',
+      kind: 'veth',
+      addresses: ['fe80::1'],
+      gateways: ['fe80::1'],
+      is: 'pod: a veth device without the InternalIP or a gateway',
+    },
+  ],
+  'two stacks: the InternalIP of either family makes a device external': [
+    { name: 'lo', loopback: true, is: 'none: the loopback device' },
+    { name: 'eth0', addresses: [NODE_IP], is: "external: has the node's InternalIP 192.0.2.10" },
+    {
+      name: 'eth1',
+      kind: 'bridge',
+      addresses: ['2001:db8::10'],
+      is: "external: has the node's InternalIP 2001:db8::10",
+    },
+  ],
   'a NIC, pods on a bridge, an overlay (flannel)': [
     { name: 'lo', loopback: true, addresses: ['127.0.0.1'], is: 'none: the loopback device' },
     { name: 'eth0', ...UPLINK, is: "external: has the node's InternalIP 192.0.2.10" },
@@ -176,7 +203,7 @@ const nodes: Readonly<Record<string, readonly Row[]>> = {
 
 for (const [name, rows] of Object.entries(nodes)) {
   test(name, () => {
-    const found = classifyDevices(snapshot(rows), [NODE_IP], NO_PATTERNS)
+    const found = classifyDevices(snapshot(rows), [NODE_IP, NODE_IPV6], NO_PATTERNS)
     assert.deepEqual(
       found.map((device) => [device.name, `${device.class}: ${device.why}`]),
       rows.map((row) => [row.name, row.is]),
@@ -257,7 +284,7 @@ describe('what the programs must know of a device', () => {
     { name: 'eth0', of: 'bond0', is: '' },
     { name: 'wg0', kind: 'wireguard', ethernet: false, mac: '', is: '' },
   ])
-  const found = classifyDevices(node, [NODE_IP], NO_PATTERNS)
+  const found = classifyDevices(node, [NODE_IP, NODE_IPV6], NO_PATTERNS)
   const facts = found.map(({ name, isBridge, bridge, mac, isolated }) => [
     name,
     isBridge,

@@ -23,8 +23,8 @@
  * Of what is left, a device whose packets have no Ethernet header gets none either: the programs read one.
  */
 
-import type { Device } from './messages.ts'
-import type { NodeSnapshot } from './state.ts'
+import type { Device, InterfaceAddress } from './messages.ts'
+import { isLinkLocal, type NodeSnapshot } from './state.ts'
 
 /** What the clients behind a device are; `none`: the device gets no program. */
 export type DeviceClass = 'external' | 'pod' | 'tunnel' | 'none'
@@ -93,7 +93,7 @@ export function classifyDevices(
   patterns: DevicePatterns,
 ): ClassifiedDevice[] {
   const addresses = Map.groupBy(node.addresses, (address) => address.ifindex)
-  const own = new Set(node.addresses.map(({ address }) => address))
+  const own = new Set(node.addresses.map(placeOf))
   return [...node.devices.values()]
     .toSorted((a, b) => a.ifindex - b.ifindex)
     .map((device) => {
@@ -104,7 +104,9 @@ export function classifyDevices(
         addresses: (addresses.get(device.ifindex) ?? [])
           .filter(({ scope }) => scope === 'global')
           .map(({ address }) => address),
-        gateways: (node.gateways.get(device.ifindex) ?? []).filter((gateway) => !own.has(gateway)),
+        gateways: (node.gateways.get(device.ifindex) ?? []).filter(
+          (gateway) => !own.has(placeOf({ address: gateway, ifindex: device.ifindex })),
+        ),
         internalIPs,
       }
       return {
@@ -117,6 +119,11 @@ export function classifyDevices(
         isolated: bridge !== undefined && device.isolated,
       }
     })
+}
+
+/** A link-local address is another one on each device: many routers are `fe80::1`, and so are many nodes to their pods. */
+function placeOf({ address, ifindex }: Pick<InterfaceAddress, 'address' | 'ifindex'>): string {
+  return isLinkLocal(address) ? `${address}%${ifindex}` : address
 }
 
 /**

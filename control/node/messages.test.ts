@@ -39,8 +39,14 @@ function linkHeader(
 }
 
 /** `struct ifaddrmsg`. */
-function addressHeader(family: number, prefixLength: number, scope: number, ifindex: number): Uint8Array {
-  return Buffer.concat([bytes(family, prefixLength, 0, scope), u32(ifindex)])
+function addressHeader(
+  family: number,
+  prefixLength: number,
+  scope: number,
+  ifindex: number,
+  flags = 0,
+): Uint8Array {
+  return Buffer.concat([bytes(family, prefixLength, flags, scope), u32(ifindex)])
 }
 
 /** `struct rtmsg` of the main table. */
@@ -216,6 +222,26 @@ describe('addresses', () => {
         [1, bytes(0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1)],
       ]),
       { kind: 'address-gone', address: { ifindex: 4, address: 'fe80::1', prefixLength: 64, scope: 'link' } },
+    ],
+    ...(
+      [
+        ['a tentative one is not there yet', 0x40, 'address-gone'],
+        ['one that somebody else has never is', 0x48, 'address-gone'],
+        ['an optimistic one is', 0x44, 'address'],
+        ['a temporary one is', 0x01, 'address'],
+        ['a deprecated one still is', 0x20, 'address'],
+      ] as const
+    ).map(([name, flags, kind]): [string, NetlinkMessage, NodeMessage] => [
+      name,
+      message(RTM.newAddress, addressHeader(10, 64, 0, 4, flags), [
+        [1, bytes(0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2)],
+      ]),
+      { kind, address: { ifindex: 4, address: '2001:db8::2', prefixLength: 64, scope: 'global' } },
+    ]),
+    [
+      'a secondary one of IPv4, whose flags say other things',
+      message(RTM.newAddress, addressHeader(2, 24, 0, 4, 0x41), [[2, bytes(192, 0, 2, 3)]]),
+      { kind: 'address', address: { ifindex: 4, address: '192.0.2.3', prefixLength: 24, scope: 'global' } },
     ],
     [
       'a scope without a name',

@@ -42,7 +42,7 @@ export interface Device {
   readonly isolated: boolean
 }
 
-/** An address of a device. */
+/** An address of a device, which the device answers for. */
 export interface InterfaceAddress {
   readonly ifindex: number
   /** Canonical text. */
@@ -83,6 +83,7 @@ export type NodeMessage =
 
 const AF_UNSPEC = 0
 const AF_BRIDGE = 7
+const AF_INET6 = 10
 const ARPHRD_ETHER = 1
 const IFF_UP = 0x1
 const IFF_LOOPBACK = 0x8
@@ -95,6 +96,8 @@ const TUN_TYPE_TAP = 2
 
 const IFADDRMSG_SIZE = 8
 const IFA = { address: 1, local: 2 } as const
+/** Those of the flags that are in `struct ifaddrmsg` itself. */
+const IFA_F = { optimistic: 0x04, tentative: 0x40 } as const
 const SCOPES: Readonly<Record<number, string>> = { 0: 'global', 200: 'site', 253: 'link', 254: 'host' }
 
 const RTMSG_SIZE = 12
@@ -181,7 +184,18 @@ function decodeAddress({ type, payload }: NetlinkMessage): NodeMessage | undefin
     prefixLength: view.getUint8(1),
     scope: SCOPES[scope] ?? scope.toString(),
   }
-  return { kind: type === RTM.newAddress ? 'address' : 'address-gone', address }
+  const isThere = type === RTM.newAddress && !isTentative(view)
+  return { kind: isThere ? 'address' : 'address-gone', address }
+}
+
+/**
+ * Whether the kernel still looks if somebody else has the address, or found that somebody has (RFC 4862, 5.4): it takes
+ * no packet for it then. It tells again when the address is the node's. An optimistic one (RFC 4429) is at once; so are
+ * temporary and deprecated ones, which others may know from before.
+ */
+function isTentative(view: DataView): boolean {
+  const flags = view.getUint8(2)
+  return view.getUint8(0) === AF_INET6 && (flags & IFA_F.tentative) !== 0 && (flags & IFA_F.optimistic) === 0
 }
 
 function decodeRoute({ type, flags, payload }: NetlinkMessage): NodeMessage | undefined {

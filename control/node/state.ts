@@ -160,11 +160,16 @@ export function nodeAddresses(node: NodeSnapshot): NodeAddress[] {
     const device = node.devices.get(ifindex)
     // Its device's message is on its way, or the device is gone.
     if (device === undefined || device.name === IPVS_DEVICE) continue
-    if (/^fe[89ab]/.test(address) || found.has(address)) continue
+    if (isLinkLocal(address) || found.has(address)) continue
     const loopback = address.startsWith('127.') || address === '::1'
     found.set(address, { address, device: device.name, prefixLength, loopback })
   }
   return [...found.values()]
+}
+
+/** Whether an address, canonical text, is a link-local one of IPv6 (RFC 4291, 2.5.6). */
+export function isLinkLocal(address: string): boolean {
+  return /^fe[89ab]/.test(address)
 }
 
 function addressKey({ ifindex, address, prefixLength }: InterfaceAddress): string {

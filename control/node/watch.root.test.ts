@@ -126,6 +126,28 @@ describe('a node that lives in a network namespace of its own', () => {
     await until('it went with the device', (line) => !line.addresses.some(isIts) || undefined)
   })
 
+  test('an IPv6 address comes when the kernel knows that nobody else has it, and never if somebody has', async () => {
+    ip(`link add name nic type veth peer name eth0 netns ${PEER}`, 'link set nic up')
+    execFileSync('sh', [
+      '-c',
+      `ip -n ${PEER} address add 2001:db8::99/64 dev eth0 nodad && ip -n ${PEER} link set eth0 up &&
+       nsenter --net=/run/netns/${namespace} sysctl -q -w net.ipv6.conf.nic.accept_dad=1`,
+    ])
+    const seen: string[] = []
+    const note = () => seen.push(...last.addresses.map(({ address }) => address))
+    news.on('line', note)
+    ip('address add 2001:db8::99/64 dev nic', 'address add 2001:db8::2/64 dev nic')
+    await until('the free address', (line) => line.addresses.find(({ address }) => address === '2001:db8::2'))
+    const listed = execFileSync('ip', ['-netns', namespace, '-6', 'address', 'show', 'dev', 'nic'], {
+      encoding: 'utf8',
+    })
+    assert.match(listed, /inet6 2001:db8::2\/64 scope global $/m, 'no longer tentative')
+    assert.match(listed, /inet6 2001:db8::99\/64 scope global dadfailed tentative/)
+    news.off('line', note)
+    assert.ok(!seen.includes('2001:db8::99'))
+    ip('link delete nic')
+  })
+
   test('a route with a gateway makes a device external, also when the kernel drops it without a word', async () => {
     ip(
       `link add name nic type veth peer name eth0 netns ${PEER}`,
