@@ -104,6 +104,26 @@ export interface ServiceCIDR {
   readonly cidrs: readonly string[]
 }
 
+/** core/v1 Pod, of this node. Read only where the sockets of pods are served. */
+export interface Pod {
+  readonly namespace: string
+  readonly name: string
+  readonly annotations: Readonly<Record<string, string>>
+  readonly nodeName: string
+  /** It is in the node's network namespace, not in one of its own. */
+  readonly hostNetwork: boolean
+  /** `status.phase` is Succeeded or Failed: its addresses may be another pod's by now. */
+  readonly ended: boolean
+  /** `status.podIPs`, or `status.podIP` alone. */
+  readonly addresses: readonly string[]
+}
+
+/** core/v1 Namespace. See `Pod`. */
+export interface Namespace {
+  readonly name: string
+  readonly annotations: Readonly<Record<string, string>>
+}
+
 /** Everything the sources know. Slices are grouped by the key of their service. */
 export interface ClusterSnapshot {
   readonly services: ReadonlyMap<ServiceKey, Service>

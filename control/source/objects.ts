@@ -8,7 +8,9 @@ import type {
   Endpoint,
   EndpointPort,
   EndpointSlice,
+  Namespace,
   Node,
+  Pod,
   Protocol,
   Service,
   ServiceCIDR,
@@ -143,4 +145,24 @@ export function readNode(fields: Fields, { name }: Pick<ObjectName, 'name'>): No
 
 export function readServiceCIDR(fields: Fields, name: string): ServiceCIDR {
   return { name, cidrs: fields.child('spec').texts('cidrs') }
+}
+
+export function readPod(fields: Fields, { namespace, name }: ObjectName): Pod {
+  const spec = fields.child('spec')
+  const status = fields.child('status')
+  const addresses = status.children('podIPs').map((address) => address.text('ip', ''))
+  const address = status.optionalText('podIP')
+  return {
+    namespace,
+    name,
+    annotations: fields.child('metadata').textMap('annotations'),
+    nodeName: spec.text('nodeName', ''),
+    hostNetwork: spec.flag('hostNetwork', false),
+    ended: ['Succeeded', 'Failed'].includes(status.text('phase', '')),
+    addresses: addresses.length > 0 || address === undefined ? addresses : [address],
+  }
+}
+
+export function readNamespace(fields: Fields, name: string): Namespace {
+  return { name, annotations: fields.child('metadata').textMap('annotations') }
 }

@@ -3,13 +3,15 @@
  * A folder of files is one; the Kubernetes API is another.
  */
 
-import type { EndpointSlice, Node, Problem, Service, ServiceCIDR } from '../model/types.ts'
+import type { EndpointSlice, Namespace, Node, Pod, Problem, Service, ServiceCIDR } from '../model/types.ts'
 
 /** An object that came or changed, or, where `object` is undefined, that is gone. */
 export type Change =
   | { readonly kind: 'Service'; readonly key: string; readonly object: Service | undefined }
   | { readonly kind: 'EndpointSlice'; readonly key: string; readonly object: EndpointSlice | undefined }
   | { readonly kind: 'Node'; readonly key: string; readonly object: Node | undefined }
+  | { readonly kind: 'Pod'; readonly key: string; readonly object: Pod | undefined }
+  | { readonly kind: 'Namespace'; readonly key: string; readonly object: Namespace | undefined }
   | { readonly kind: 'ServiceCIDR'; readonly key: string; readonly object: ServiceCIDR | undefined }
 
 /** The kinds of objects that sources give. */

@@ -148,4 +148,32 @@ describe('the store', () => {
     source.note('a Deployment')
     assert.deepEqual(seen.notes, ['files:a: a Deployment'])
   })
+
+  test('keeps the pods of this node and all namespaces, and counts their changes', () => {
+    const { store, source } = makeStore()
+    const pod = (nodeName: string) => ({
+      namespace: 'default',
+      name: 'a',
+      annotations: {},
+      nodeName,
+      hostNetwork: false,
+      ended: false,
+      addresses: ['10.1.1.1'],
+    })
+    const tell = (nodeName: string) =>
+      source.apply([{ kind: 'Pod', key: 'default/a', object: pod(nodeName) }])
+    tell('n2')
+    assert.deepEqual([store.pods.size, store.podChanges], [0, 0])
+    tell('n1')
+    tell('n1')
+    source.apply([{ kind: 'Namespace', key: 'default', object: { name: 'default', annotations: {} } }])
+    assert.deepEqual(
+      [[...store.pods.keys()], [...store.namespaces.keys()], store.podChanges],
+      [['default/a'], ['default'], 2],
+    )
+    assert.deepEqual([...store.takeChanged()], [])
+    source.apply([{ kind: 'Pod', key: 'default/a', object: undefined }])
+    source.apply([{ kind: 'Namespace', key: 'default', object: undefined }])
+    assert.deepEqual([store.pods.size, store.namespaces.size, store.podChanges], [0, 0, 4])
+  })
 })

@@ -5,7 +5,9 @@ import { keepParts } from '../model/equal.ts'
 import type {
   ClusterSnapshot,
   EndpointSlice,
+  Namespace,
   Node,
+  Pod,
   Service,
   ServiceCIDR,
   ServiceKey,
@@ -27,7 +29,7 @@ interface AttachedSource {
 
 /**
  * Keeps the objects of all sources. A change costs what it concerns: one map entry, and the slices of one service.
- * The Node objects of other nodes are not kept.
+ * The Nodes and Pods of other nodes are not kept.
  */
 export class Store {
   readonly #nodeName: string
@@ -37,6 +39,9 @@ export class Store {
   readonly #slices = new Map<ServiceKey, readonly EndpointSlice[]>()
   /** By their own key, to know which service a slice belonged to until now. */
   readonly #sliceByKey = new Map<string, EndpointSlice>()
+  readonly #pods = new Map<string, Pod>()
+  readonly #namespaces = new Map<string, Namespace>()
+  #podChanges = 0
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>()
   /** Of all of them together. */
   #cidrs: readonly string[] = []
@@ -86,6 +91,20 @@ export class Store {
     }
   }
 
+  /** This node's, and all namespaces, as live views. Empty where no source was asked for them. */
+  get pods(): ReadonlyMap<string, Pod> {
+    return this.#pods
+  }
+
+  get namespaces(): ReadonlyMap<string, Namespace> {
+    return this.#namespaces
+  }
+
+  /** How often a pod or a namespace has changed. */
+  get podChanges(): number {
+    return this.#podChanges
+  }
+
   /** What the sources cannot use at present. */
   get problems(): readonly SourceProblem[] {
     return this.#sources.flatMap(({ problems }) => problems)
@@ -107,6 +126,12 @@ export class Store {
         return this.#applySlice(change.key, change.object)
       case 'Node':
         return change.key === this.#nodeName && this.#applyNode(change.object)
+      case 'Pod': {
+        const isHere = change.object?.nodeName === this.#nodeName
+        return this.#applyPodOrNamespace(this.#pods, change.key, isHere ? change.object : undefined)
+      }
+      case 'Namespace':
+        return this.#applyPodOrNamespace(this.#namespaces, change.key, change.object)
       case 'ServiceCIDR':
         return this.#applyServiceCIDR(change.key, change.object)
     }
@@ -142,6 +167,18 @@ export class Store {
   #applyNode(object: Node | undefined): boolean {
     if (isDeepStrictEqual(this.#node, object)) return false
     this.#node = object
+    return true
+  }
+
+  #applyPodOrNamespace<T extends Pod | Namespace>(
+    into: Map<string, T>,
+    key: string,
+    object: T | undefined,
+  ): boolean {
+    if (isDeepStrictEqual(into.get(key), object)) return false
+    if (object === undefined) into.delete(key)
+    else into.set(key, object)
+    this.#podChanges++
     return true
   }
 

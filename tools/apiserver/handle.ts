@@ -98,8 +98,13 @@ function checkCall(
   return { server, exchange, request, encoding, selector: selectorOf(request, behaviour.selectsClusterIP) }
 }
 
-function selectorOf({ query, namespace }: ApiRequest, selectsClusterIP: boolean): Selector {
-  const fields = ['metadata.name', 'metadata.namespace', ...(selectsClusterIP ? ['spec.clusterIP'] : [])]
+function selectorOf({ resource, query, namespace }: ApiRequest, selectsClusterIP: boolean): Selector {
+  const fields = [
+    'metadata.name',
+    'metadata.namespace',
+    ...(selectsClusterIP ? ['spec.clusterIP'] : []),
+    ...(resource === 'pods' ? ['spec.nodeName'] : []),
+  ]
   try {
     const byLabel = parseLabelSelector(query.get('labelSelector') ?? '')
     const byField = parseFieldSelector(query.get('fieldSelector') ?? '', new Set(fields))

@@ -1,7 +1,7 @@
 /** The kinds of objects that the server keeps, and where each is found. */
 
 /** The plural in the path of a request. */
-export type Resource = 'services' | 'endpointslices' | 'nodes' | 'servicecidrs'
+export type Resource = 'services' | 'endpointslices' | 'nodes' | 'servicecidrs' | 'pods' | 'namespaces'
 
 export interface KindInfo {
   readonly resource: Resource
@@ -29,9 +29,23 @@ export const KINDS: Readonly<Record<Resource, KindInfo>> = {
     base: '/apis/networking.k8s.io/v1',
     namespaced: false,
   },
+  pods: { resource: 'pods', kind: 'Pod', apiVersion: 'v1', base: '/api/v1', namespaced: true },
+  namespaces: {
+    resource: 'namespaces',
+    kind: 'Namespace',
+    apiVersion: 'v1',
+    base: '/api/v1',
+    namespaced: false,
+  },
 }
 
-export const RESOURCES = Object.keys(KINDS) as readonly Resource[]
+/** What a service proxy follows, if nobody asks it for more. */
+export const RESOURCES = [
+  'services',
+  'endpointslices',
+  'nodes',
+  'servicecidrs',
+] as const satisfies readonly Resource[]
 
 /** Values as JSON has them. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json }

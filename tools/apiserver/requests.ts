@@ -1,7 +1,7 @@
 /** What clients asked for: how a request is understood, and the record of all of them. */
 
 import type { Encoding } from './encoder.ts'
-import { KINDS, type KindInfo, RESOURCES, type Resource } from './kinds.ts'
+import { KINDS, type KindInfo, type Resource } from './kinds.ts'
 
 export type Verb = 'get' | 'list' | 'watch' | 'streaming list'
 
@@ -26,8 +26,8 @@ export interface RecordedRequest extends ApiRequest {
 
 /** Undefined for a path at which there are no objects. */
 export function readRequest(url: URL): ApiRequest | undefined {
-  for (const resource of RESOURCES) {
-    const kind = KINDS[resource]
+  for (const kind of Object.values(KINDS)) {
+    const { resource } = kind
     const path = pathOf(url.pathname, kind)
     if (path === undefined) continue
     const { searchParams: query } = url

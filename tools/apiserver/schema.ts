@@ -205,6 +205,14 @@ const serviceCidr: Message = [
   always(3, 'status', [list(1, 'conditions', condition)]),
 ]
 
+const pod: Message = [
+  always(1, 'metadata', objectMeta),
+  always(2, 'spec', [always(10, 'nodeName'), always(11, 'hostNetwork', 'flag')]),
+  always(3, 'status', [always(1, 'phase'), always(6, 'podIP'), list(12, 'podIPs', [always(1, 'ip')])]),
+]
+
+const namespace: Message = [always(1, 'metadata', objectMeta)]
+
 const status: Message = [
   always(1, 'metadata', listMeta),
   always(2, 'status'),
@@ -227,5 +235,7 @@ export const MESSAGES: Readonly<Record<string, Message>> = {
   EndpointSlice: endpointSlice,
   Node: node,
   ServiceCIDR: serviceCidr,
+  Pod: pod,
+  Namespace: namespace,
   Status: status,
 }

@@ -160,6 +160,48 @@ describe('every field that is read', () => {
     })
   })
 
+  test('of a Pod: where it runs, its addresses, and whether it has ended', () => {
+    const metadata = { namespace: 'shop', name: 'a', annotations: { note: 'x' } }
+    const pod = (spec: object, status: object) => ({ apiVersion: 'v1', kind: 'Pod', metadata, spec, status })
+    const read = { namespace: 'shop', name: 'a', annotations: { note: 'x' } }
+    assert.deepEqual(
+      onlyObject(
+        pod({ nodeName: 'n1' }, { podIP: '10.1.1.1', podIPs: [{ ip: '10.1.1.1' }, { ip: 'fd00::1' }] }),
+      ),
+      { ...read, nodeName: 'n1', hostNetwork: false, ended: false, addresses: ['10.1.1.1', 'fd00::1'] },
+    )
+    assert.deepEqual(
+      onlyObject(pod({ nodeName: 'n1', hostNetwork: true }, { phase: 'Failed', podIP: '10.1.1.1' })),
+      {
+        ...read,
+        nodeName: 'n1',
+        hostNetwork: true,
+        ended: true,
+        addresses: ['10.1.1.1'],
+      },
+    )
+    assert.deepEqual(onlyObject(pod({}, {})), {
+      ...read,
+      nodeName: '',
+      hostNetwork: false,
+      ended: false,
+      addresses: [],
+    })
+  })
+
+  test('of a Namespace', () => {
+    const metadata = { name: 'shop', annotations: { note: 'x' } }
+    assert.deepEqual(onlyObject({ apiVersion: 'v1', kind: 'Namespace', metadata }), {
+      name: 'shop',
+      annotations: { note: 'x' },
+    })
+    const { found } = readObjects({ apiVersion: 'v1', kind: 'Namespace', metadata })
+    assert.deepEqual(
+      found.map(({ kind, key }) => `${kind} ${key}`),
+      ['Namespace shop'],
+    )
+  })
+
   test('of a Node', () => {
     const addresses = [
       { type: 'InternalIP', address: '192.168.0.2' },

@@ -1,11 +1,20 @@
 /**
- * From a parsed manifest to the objects that are read: Service, EndpointSlice, Node, ServiceCIDR, and lists of them.
+ * From a parsed manifest to the objects that are read: Service, EndpointSlice, Node, ServiceCIDR, Pod, Namespace,
+ * and lists of them.
  * Pure. What is in an object is read by `../objects.ts`.
  */
 
 import type { Service } from '../../model/types.ts'
 import { FieldError, Fields, type Path, pathText } from '../fields.ts'
-import { isHeadlessSlice, readNode, readService, readServiceCIDR, readSlice } from '../objects.ts'
+import {
+  isHeadlessSlice,
+  readNamespace,
+  readNode,
+  readPod,
+  readService,
+  readServiceCIDR,
+  readSlice,
+} from '../objects.ts'
 import type { Change, Kind } from '../source.ts'
 
 /** An object with its kind and key. */
@@ -59,7 +68,7 @@ export function readObjects(value: unknown): Contents {
 function readAny(value: unknown, path: Path, itemOf: Identity | undefined, findings: Findings): void {
   const identity = tryTo(() => readIdentity(new Fields(value, path), itemOf), 'object', path, findings)
   if (identity === undefined) return
-  const label = identity.kind === 'Node' ? `Node ${identity.name}` : labelOf(identity)
+  const label = labelOf(identity)
   if (identity.kind.endsWith('List') && isList(value)) {
     const inner =
       identity.kind === 'List' ? undefined : { ...identity, kind: identity.kind.slice(0, -'List'.length) }
@@ -73,7 +82,10 @@ function readAny(value: unknown, path: Path, itemOf: Identity | undefined, findi
     findings.ignored.push(label)
     return
   }
-  const key = read.kind === 'Node' ? identity.name : `${identity.namespace}/${identity.name}`
+  const key =
+    read.kind === 'Node' || read.kind === 'Namespace'
+      ? identity.name
+      : `${identity.namespace}/${identity.name}`
   if (identity.name === '') {
     const message = 'has no value, but is required'
     findings.problems.push({
@@ -104,7 +116,13 @@ function isList(value: unknown): value is { readonly items: readonly unknown[] }
   return typeof value === 'object' && value !== null && 'items' in value && Array.isArray(value.items)
 }
 
+/** Whether objects of a kind have no namespace. */
+function isClusterScoped(kind: string): boolean {
+  return kind === 'Node' || kind === 'Namespace' || kind === 'ServiceCIDR'
+}
+
 function labelOf({ kind, namespace, name }: Identity): string {
+  if (isClusterScoped(kind)) return `${kind} ${name}`
   return name === '' ? `${kind} without a name` : `${kind} ${namespace}/${name}`
 }
 
@@ -154,8 +172,16 @@ const READERS: Readonly<Record<string, Reader>> = {
     kind: 'Node',
     change: (fields, identity, key) => ({ kind: 'Node', key, object: readNode(fields, identity) }),
   },
+  'v1 Pod': {
+    kind: 'Pod',
+    change: (fields, identity, key) => ({ kind: 'Pod', key, object: readPod(fields, identity) }),
+  },
+  'v1 Namespace': {
+    kind: 'Namespace',
+    change: (fields, { name }, key) => ({ kind: 'Namespace', key, object: readNamespace(fields, name) }),
+  },
   'networking.k8s.io/v1 ServiceCIDR': {
     kind: 'ServiceCIDR',
-    change: (fields, { name }) => ({ kind: 'ServiceCIDR', key: name, object: readServiceCIDR(fields, name) }),
+    change: (fields, { name }, key) => ({ kind: 'ServiceCIDR', key, object: readServiceCIDR(fields, name) }),
   },
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { Encoder, type EventType } from '../../../tools/apiserver/encoder.ts'
-import type { Resource, ApiObject as ServedObject } from '../../../tools/apiserver/kinds.ts'
+import type { RESOURCES, ApiObject as ServedObject } from '../../../tools/apiserver/kinds.ts'
 import { encodeFrame, encodeObject, encodeUnknown } from '../../../tools/apiserver/protobuf.ts'
 import { makeEndpoint, makeService } from '../../model/fixtures.ts'
 import type { Kind } from '../source.ts'
@@ -14,9 +14,9 @@ import { type FrameSplitter, LengthFrames, LineFrames } from './frames.ts'
 import type { Decoder, Item } from './items.ts'
 import { JsonDecoder } from './json-decoder.ts'
 import { Sharing } from './sharing.ts'
-import { ProtobufDecoder } from './wire-decoder.ts'
+import { ProtobufDecoder, type ProtobufKind } from './wire-decoder.ts'
 
-const KINDS: Readonly<Record<Resource, Kind>> = {
+const KINDS: Readonly<Record<(typeof RESOURCES)[number], ProtobufKind>> = {
   services: 'Service',
   endpointslices: 'EndpointSlice',
   nodes: 'Node',
@@ -25,7 +25,7 @@ const KINDS: Readonly<Record<Resource, Kind>> = {
 
 const golden = (name: string): Buffer => readFileSync(join(import.meta.dirname, 'testdata', name))
 const json = (kind: Kind) => new JsonDecoder(kind, new Sharing())
-const binary = (kind: Kind) => new ProtobufDecoder(kind, new Sharing())
+const binary = (kind: ProtobufKind) => new ProtobufDecoder(kind, new Sharing())
 
 function list(decoder: Decoder, body: Buffer) {
   const { items, ...rest } = decoder.list(body)
@@ -36,7 +36,7 @@ const events = (decoder: Decoder, frames: FrameSplitter, bytes: Buffer): Item[] 
   frames.push(bytes).map((frame) => decoder.event(frame))
 
 /** An event of one object, as both decoders see it: they must agree. */
-function both(resource: Resource, object: object, type: EventType = 'ADDED'): Item {
+function both(resource: keyof typeof KINDS, object: object, type: EventType = 'ADDED'): Item {
   const kind = KINDS[resource]
   const served = object as ServedObject
   const encoder = new Encoder()
@@ -354,6 +354,37 @@ describe('garbage', () => {
         encoding,
       )
     }
+  })
+
+  test('pods and namespaces are read in JSON alone, without what nobody reads', () => {
+    const read = (resource: 'pods' | 'namespaces', kind: Kind, object: object) => {
+      const event = new Encoder().event('ADDED', resource, object as ServedObject, 'json')
+      const [item] = events(json(kind), new LineFrames(), event)
+      return item?.type === 'object' ? [item.key, item.object] : item
+    }
+    const annotations = { 'sluice.dev/socket-load-balancing': 'true', 'somebody/else': 'x' }
+    const kept = { 'sluice.dev/socket-load-balancing': 'true' }
+    const pod = { name: 'a', namespace: 'n', resourceVersion: '4', annotations }
+    const spec = { nodeName: 'n1', containers: [{ name: 'main' }] }
+    const status = { phase: 'Running', podIP: '10.1.1.1', podIPs: [{ ip: '10.1.1.1' }, { ip: 'fd00::1' }] }
+    assert.deepEqual(read('pods', 'Pod', { apiVersion: 'v1', kind: 'Pod', metadata: pod, spec, status }), [
+      'n/a',
+      {
+        namespace: 'n',
+        name: 'a',
+        annotations: kept,
+        nodeName: 'n1',
+        hostNetwork: false,
+        ended: false,
+        addresses: ['10.1.1.1', 'fd00::1'],
+      },
+    ])
+    const namespace = {
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name: 'n', resourceVersion: '5', annotations },
+    }
+    assert.deepEqual(read('namespaces', 'Namespace', namespace), ['n', { name: 'n', annotations: kept }])
   })
 
   test('an object of another kind, or without a name, is none', () => {

@@ -1,11 +1,11 @@
 /** What lists and watches say, once it is decoded: the same for protobuf and JSON. */
 
-import type { EndpointSlice, Node, Problem, Service, ServiceCIDR } from '../../model/types.ts'
+import type { EndpointSlice, Namespace, Node, Pod, Problem, Service, ServiceCIDR } from '../../model/types.ts'
 import { FieldError, pathText } from '../fields.ts'
 import type { Kind } from '../source.ts'
 
 /** An object of one of the kinds that are read. */
-export type ApiObject = Service | EndpointSlice | Node | ServiceCIDR
+export type ApiObject = Service | EndpointSlice | Node | ServiceCIDR | Pod | Namespace
 
 /** One item of a list, or one event of a watch. */
 export type Item =
@@ -98,11 +98,13 @@ export function isKeptLabel(kind: Kind, name: string): boolean {
     case 'Node':
       return true
     case 'ServiceCIDR':
+    case 'Pod':
+    case 'Namespace':
       return false
   }
 }
 
 /** See `isKeptLabel`. */
 export function isKeptAnnotation(kind: Kind, name: string): boolean {
-  return kind === 'Service' && name.startsWith('sluice.dev/')
+  return ['Service', 'Pod', 'Namespace'].includes(kind) && name.startsWith('sluice.dev/')
 }

@@ -2,7 +2,15 @@
 
 import type { EndpointSlice, Service } from '../../model/types.ts'
 import { Fields } from '../fields.ts'
-import { type ObjectName, readNode, readService, readServiceCIDR, readSlice } from '../objects.ts'
+import {
+  type ObjectName,
+  readNamespace,
+  readNode,
+  readPod,
+  readService,
+  readServiceCIDR,
+  readSlice,
+} from '../objects.ts'
 import type { Kind } from '../source.ts'
 import {
   type ApiObject,
@@ -116,6 +124,10 @@ export class JsonDecoder implements Decoder {
         return readNode(fields, identity)
       case 'ServiceCIDR':
         return readServiceCIDR(fields, identity.name)
+      case 'Pod':
+        return withKeptAnnotations('Pod', readPod(fields, identity))
+      case 'Namespace':
+        return withKeptAnnotations('Namespace', readNamespace(fields, identity.name))
     }
   }
 }
@@ -162,6 +174,10 @@ function compactSlice(slice: EndpointSlice, sharing: Sharing): EndpointSlice {
       nodeHints: sharing.texts(endpoint.nodeHints),
     })),
   }
+}
+
+function withKeptAnnotations<T extends Pick<Service, 'annotations'>>(kind: Kind, object: T): T {
+  return { ...object, annotations: keep(object.annotations, (name) => isKeptAnnotation(kind, name)) }
 }
 
 function keep(

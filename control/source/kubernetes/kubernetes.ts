@@ -17,6 +17,8 @@ export interface KubernetesOptions {
   readonly apiServer?: string | undefined
   /** The Node object of this node. */
   readonly nodeName: string
+  /** Also follow this node's pods and the namespaces. */
+  readonly withPods?: boolean
   /** Protobuf unless the server refuses it. */
   readonly contentType?: 'protobuf' | 'json'
   readonly clock: Clock
@@ -60,7 +62,7 @@ class Follower {
   constructor(options: KubernetesOptions, reader: CredentialReader, listener: SourceListener) {
     const { nodeName, contentType = 'protobuf', clock } = options
     const timing = { ...defaultTiming, ...options.timing }
-    const resources = resourcesFor(nodeName)
+    const resources = resourcesFor(nodeName, options.withPods)
     const sharing = new Sharing()
     this.#connection = new ApiConnection(reader, timing)
     this.#reader = reader

@@ -66,11 +66,12 @@ export class Reflector {
     const { resource, sharing, contentType } = parts
     this.#parts = parts
     this.#inventory = new Inventory(resource.kind)
-    this.#decoders = new Map<string, Decoder>([
-      [PROTOBUF, new ProtobufDecoder(resource.kind, sharing)],
-      [JSON_TYPE, new JsonDecoder(resource.kind, sharing)],
-    ])
-    this.#course = initialCourse(contentType)
+    const { kind } = resource
+    const decoders = new Map<string, Decoder>([[JSON_TYPE, new JsonDecoder(kind, sharing)]])
+    const hasProtobuf = kind !== 'Pod' && kind !== 'Namespace'
+    if (hasProtobuf) decoders.set(PROTOBUF, new ProtobufDecoder(kind, sharing))
+    this.#decoders = decoders
+    this.#course = initialCourse(hasProtobuf ? contentType : 'json')
   }
 
   /** Objects that cannot be decoded. The same list as before if it has not changed. */

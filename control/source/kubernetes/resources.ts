@@ -11,15 +11,41 @@ export interface Resource {
   readonly fieldSelector: string | undefined
   /** Servers that do not know the fields are asked without: the model leaves out what should not be there. */
   readonly fieldSelectorIsOptional: boolean
-  /** A cluster may not have it: that is as good as having none of it. */
+  /** A cluster may not have it, or may not show it: that is as good as having none of it. */
   readonly isOptional: boolean
 }
 
 /**
  * The selectors are kube-proxy's. A Service with the label `service-proxy-name` is another proxy's: that it comes to
  * match, or no longer does, arrives as an object that is gone or new.
+ *
+ * @param withPods also this node's pods and all namespaces, for what their annotations say
  */
-export function resourcesFor(nodeName: string): readonly Resource[] {
+export function resourcesFor(nodeName: string, withPods = false): readonly Resource[] {
+  return withPods ? [...proxyResources(nodeName), ...podResources(nodeName)] : proxyResources(nodeName)
+}
+
+function podResources(nodeName: string): readonly Resource[] {
+  const common = { labelSelector: undefined, fieldSelectorIsOptional: false, isOptional: true } as const
+  return [
+    {
+      ...common,
+      kind: 'Pod',
+      plural: 'pods',
+      path: '/api/v1/pods',
+      fieldSelector: `spec.nodeName=${nodeName}`,
+    },
+    {
+      ...common,
+      kind: 'Namespace',
+      plural: 'namespaces',
+      path: '/api/v1/namespaces',
+      fieldSelector: undefined,
+    },
+  ]
+}
+
+function proxyResources(nodeName: string): readonly Resource[] {
   return [
     {
       kind: 'Service',

@@ -46,12 +46,15 @@ const STATUS_CODE = varint(6)
 const DETAILS_CAUSES = chunk(4)
 const CAUSE_REASON_FIELD = 1
 
+/** Kinds that are read in protobuf. Of the others there are few, and their JSON does as well. */
+export type ProtobufKind = Exclude<Kind, 'Pod' | 'Namespace'>
+
 /** Reads one kind of objects. */
 export class ProtobufDecoder implements Decoder {
-  readonly #kind: Kind
+  readonly #kind: ProtobufKind
   readonly #sharing: Sharing
 
-  constructor(kind: Kind, sharing: Sharing) {
+  constructor(kind: ProtobufKind, sharing: Sharing) {
     this.#kind = kind
     this.#sharing = sharing
   }
