@@ -138,7 +138,7 @@ const octet = fc.integer({ min: 1, max: 3 })
 /** Few values, so that services often collide and endpoints often repeat; some that cannot be used. */
 const anyService = fc.record({
   clusterIPs: fc.constantFrom(['10.96.0.1'], ['10.96.0.2'], ['10.96.0.1', 'fd00::1'], ['None'], ['bad']),
-  externalIPs: fc.subarray(['192.0.2.1', '192.0.2.2', '2001:db8::1', 'bad']),
+  externalIPs: fc.subarray(['192.0.2.1', '10.96.0.2', '2001:db8::1', 'bad']),
   loadBalancerIngress: fc.subarray([
     { ip: '192.0.2.1', ipMode: 'VIP' as const },
     { ip: '192.0.2.3', ipMode: 'Proxy' as const },

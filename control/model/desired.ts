@@ -2,10 +2,10 @@
 
 import { cidrContains, parseAddress, parseCidr } from './address.ts'
 import { withChanges } from './changed-map.ts'
-import { type Claims, noClaims, updateClaims } from './claims.ts'
+import { type Claims, clusterIPOwner, type FrontendKey, noClaims, updateClaims } from './claims.ts'
 import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
 import { equalValues, keepParts } from './equal.ts'
-import { readService, type WantedPort, type WantedService } from './service.ts'
+import { type Claim, readService, type WantedPort, type WantedService } from './service.ts'
 import { noServiceCIDRs, readServiceCIDRs, type ServiceCIDRs } from './service-cidrs.ts'
 import { trimmed } from './trim.ts'
 import type {
@@ -91,10 +91,12 @@ export function updateDesired(
   const { claims, touched } = updateClaims(previous.claims, new Map(Array.from(read, claimsOfService)))
   for (const key of touched) if (!read.has(key)) read.set(key, readOne(cluster, key))
 
+  const owners: Owners = { claims, localAddresses: new Set(node.addresses) }
+
   const services = new Map<ServiceKey, readonly ServicePort[] | undefined>()
   const problems = new Map<ServiceKey, readonly Problem[] | undefined>()
   for (const [key, wanted] of read) {
-    const computed = computeService(cluster, node, claims, key, wanted)
+    const computed = computeService(cluster, node, owners, key, wanted)
     const before = previous.desired.services.get(key)
     const ports = keepIdentity(before, computed.ports)
     if (ports !== before) services.set(key, ports)
@@ -129,8 +131,23 @@ function readOne(cluster: ClusterSnapshot, key: ServiceKey): WantedService | und
 
 function claimsOfService([key, wanted]: readonly [ServiceKey, WantedService | undefined]) {
   if (wanted === undefined) return [key, undefined] as const
-  const frontends = trimmed(wanted.ports.flatMap((port) => port.claims.map((claim) => claim.key)))
-  return [key, { createdAt: wanted.createdAt, frontends }] as const
+  const frontends = new Set<FrontendKey>()
+  const clusterIPs = new Set<string>()
+  for (const { claims, clusterIP } of wanted.ports) {
+    clusterIPs.add(clusterIP)
+    for (const {
+      key: frontend,
+      frontend: { address },
+    } of claims) {
+      frontends.add(frontend)
+      if (address !== undefined) frontends.add(address)
+    }
+  }
+  const { createdAt } = wanted
+  return [
+    key,
+    { createdAt, frontends: trimmed([...frontends]), clusterIPs: trimmed([...clusterIPs]) },
+  ] as const
 }
 
 function inKeyOrder(problemsByService: ReadonlyMap<ServiceKey, readonly Problem[]>): readonly Problem[] {
@@ -146,10 +163,17 @@ function keepIdentity(
   return before === undefined ? after : keepParts(before, after)
 }
 
+/** Whose an address or a frontend is. */
+interface Owners {
+  readonly claims: Claims
+  /** Those of the node. */
+  readonly localAddresses: ReadonlySet<string>
+}
+
 function computeService(
   cluster: ClusterSnapshot,
   node: NodeFacts,
-  claims: Claims,
+  owners: Owners,
   key: ServiceKey,
   wanted: WantedService | undefined,
 ): { readonly ports: readonly ServicePort[]; readonly problems: readonly Problem[] } {
@@ -159,28 +183,41 @@ function computeService(
   const families = new Set(wanted.ports.map(({ family }) => family))
   const candidates = mergeSlices(cluster.slices.get(key) ?? [], families, node.name, problems)
   const ports = wanted.ports.map((port) => {
-    const frontends = grantedFrontends(key, port, claims, problems, `Service ${key}`)
+    const frontends = grantedFrontends(key, port, owners, problems)
     return computePort(service, wanted, port, { candidates, node, frontends })
   })
   return { ports, problems }
 }
 
-/** The frontends that this service really has: no other one stands before it in line. */
+/**
+ * The frontends that this service really has: no other one stands before it in line, and none is somebody else's. A
+ * ClusterIP that is assigned to an interface of the node belongs to whoever did that, as NodeLocal DNSCache does.
+ */
 function grantedFrontends(
   key: ServiceKey,
   port: WantedPort,
-  claims: Claims,
+  { claims, localAddresses }: Owners,
   problems: Problem[],
-  object: string,
 ): readonly Frontend[] {
   const granted = port.claims.flatMap((claim) => {
-    const owner = claims.byFrontend.get(claim.key)?.[0]
-    if (owner === key) return [claim.frontend]
-    const message = `${claim.key} belongs to Service ${owner}, which comes before by age and name; it is left out here`
-    problems.push({ object, field: claim.field, message })
+    const { kind, address = '' } = claim.frontend
+    if (kind === 'ClusterIP' && localAddresses.has(address)) return []
+    const reason = reasonToRefuse(key, claim, claims)
+    if (reason === undefined) return [claim.frontend]
+    problems.push({ object: `Service ${key}`, field: claim.field, message: reason })
     return []
   })
   return trimmed(granted)
+}
+
+function reasonToRefuse(key: ServiceKey, claim: Claim, claims: Claims): string | undefined {
+  const { kind, address } = claim.frontend
+  const owner = address === undefined || kind === 'ClusterIP' ? undefined : clusterIPOwner(claims, address)
+  if (owner !== undefined && owner !== key)
+    return `${address} is the ClusterIP of Service ${owner}; it is left out`
+  const first = claims.byFrontend.get(claim.key)?.[0]
+  if (first === key) return undefined
+  return `${claim.key} belongs to Service ${first}, which comes before by age and name; it is left out here`
 }
 
 /** What a service port is computed from, besides the service. */

@@ -129,7 +129,7 @@ function readAddresses(service: Service, complain: Complain): readonly Placed[] 
     const address = parseAddress(text)
     if (address === undefined) {
       complain(field, `${JSON.stringify(text)} is no IP address; it is left out`)
-    } else if (kind === 'ExternalIP' && isSpecialAddress(address.text)) {
+    } else if (kind !== 'ClusterIP' && isSpecialAddress(address.text)) {
       complain(field, `${address.text} is a loopback, link-local or unspecified address; it is left out`)
     } else {
       placed.push({ kind, family: address.family, address: address.text, field })
