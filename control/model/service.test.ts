@@ -37,6 +37,8 @@ describe('services that are none of ours', () => {
   }
 })
 
+const FOREIGN = 'is of a family that the service has no ClusterIP of; it is left out'
+
 describe('frontends', () => {
   test('of every kind, for every port', () => {
     const { ports, problems } = portsOf({
@@ -101,8 +103,19 @@ describe('frontends', () => {
   })
 
   test('a service of one family has nothing in the other, not even a node port', () => {
-    const { ports } = portsOf({ externalIPs: ['2001:db8::80'], ports: [makePort({ nodePort: 30080 })] })
+    const { ports, problems } = portsOf({
+      externalIPs: ['2001:db8::80'],
+      loadBalancerIngress: [{ ip: '2001:db8::81', ipMode: 'VIP' }],
+      ports: [makePort({ nodePort: 30080 })],
+    })
     assert.deepEqual(frontendTexts(ports), ['ClusterIP 10.96.0.1:80/TCP', 'NodePort *:30080/TCP'])
+    assert.deepEqual(
+      problems.map(({ field, message }) => [field, message]),
+      [
+        ['status.loadBalancer.ingress[0].ip', `2001:db8::81 ${FOREIGN}`],
+        ['spec.externalIPs[0]', `2001:db8::80 ${FOREIGN}`],
+      ],
+    )
   })
 })
 

@@ -217,7 +217,12 @@ function wantedPorts(
   for (const family of FAMILIES) {
     const ofFamily = addresses.filter((placed) => placed.family === family)
     const clusterIP = ofFamily.find(({ kind }) => kind === 'ClusterIP')
-    if (clusterIP === undefined) continue
+    if (clusterIP === undefined) {
+      for (const { field, address } of ofFamily) {
+        complain(field, `${address} is of a family that the service has no ClusterIP of; it is left out`)
+      }
+      continue
+    }
     for (const port of ports) {
       const claims = claimsOf(port, family, ofFamily).filter((claim) => {
         const taker = takenBy.get(claim.key)

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { FakeKernel } from 'libbpf-ts/fake'
 import { BpfDataplane } from '../../control/dataplane/bpf/dataplane.ts'
 import { openInspector } from '../../control/dataplane/bpf/inspect.ts'
+import { pinPath } from '../../control/dataplane/bpf/pins.ts'
 import { OBJECT_FOLDER, ofBothFamilies, SMALL_MAPS } from '../../control/dataplane/bpf/test-kit.ts'
 import type { Dataplane, SyncReport } from '../../control/dataplane/dataplane.ts'
 import type { DesiredState, ServiceKey, ServicePort } from '../../control/model/types.ts'
@@ -27,6 +28,8 @@ const MAP_SIZES = {
   cursors: 4096,
   ...ofBothFamilies({ backends: 32_768, backend_slots: 65_536 }),
 }
+
+const FAMILY_MAPS = ['frontends', 'nodeports', 'cluster_ips', 'backends', 'backend_slots', 'source_ranges']
 
 /** Outlives its clients, as what is pinned in the kernel does. */
 export class Recorder {
@@ -61,6 +64,19 @@ export class Recorder {
         return line(`${namespace}/${name}:${portName} ${protocol}`, frontends, lists.cluster)
       })
       .sort()
+  }
+
+  /** What is in the maps of one family, by map and key, in hexadecimal; what is zero is left out. */
+  mapsOf(suffix: 4 | 6): Readonly<Record<string, string>> {
+    const found: Record<string, string> = {}
+    for (const name of FAMILY_MAPS) {
+      using map = this.#kernel.openPinnedMap(pinPath(PIN_ROOT, `${name}${suffix}`))
+      for (const { key, value } of map.entries()) {
+        const text = Buffer.from(value).toString('hex')
+        if (/[^0]/.test(text)) found[`${name} ${Buffer.from(key).toString('hex')}`] = text
+      }
+    }
+    return found
   }
 
   /** The dataplane of one life of a daemon. It adopts what is pinned. */
