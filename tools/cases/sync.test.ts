@@ -189,136 +189,148 @@ describe('B32 removals during an outage', () => {
   }
 })
 
-describe('B33 a Service edited in place', () => {
-  const ports = {
-    p80: { name: 'p80', protocol: 'TCP', port: 80, nodePort: 30080 },
-    p81: { name: 'p81', protocol: 'TCP', port: 81, nodePort: 30081 },
-  }
-  const edit = (spec: JsonObject) =>
-    service('edit', '198.19.0.43', { type: 'NodePort', ports: Object.values(ports), ...spec })
-  const slices = (names: Record<string, number>, labels: JsonObject = {}) => {
-    const made = slice('edit-1', 'edit', ['198.18.1.43'], {
-      ports: Object.entries(names).map(([name, port]) => ({ name, port, protocol: 'TCP' })),
-    })
-    return {
-      ...made,
-      metadata: { ...made.metadata, labels: { 'kubernetes.io/service-name': 'edit', ...labels } },
+const B33 = {
+  IPv4: { at: (last: number) => `198.19.0.${last}`, pod: '198.18.1.43', outside: '203.0.113.43' },
+  IPv6: {
+    at: (last: number) => `2001:db8:19::${last}`,
+    pod: '2001:db8:18:1::43',
+    outside: '2001:db8:ffff::43',
+  },
+} as const
+
+for (const [addressType, { at, pod, outside }] of Object.entries(B33)) {
+  describe(`B33 a Service edited in place (${addressType})`, () => {
+    const ports = {
+      p80: { name: 'p80', protocol: 'TCP', port: 80, nodePort: 30080 },
+      p81: { name: 'p81', protocol: 'TCP', port: 81, nodePort: 30081 },
     }
-  }
-  const frontends = (client: Client) =>
-    client
-      .ports('t/edit')
-      .flatMap((port) => port.frontends.map((each) => `${each.kind} ${each.address ?? ''}:${each.port}`))
-      .sort()
+    const edit = (spec: JsonObject) =>
+      service('edit', at(43), { type: 'NodePort', ports: Object.values(ports), ...spec })
+    const slices = (names: Record<string, number>, labels: JsonObject = {}) => {
+      const made = slice('edit-1', 'edit', [pod], {
+        addressType,
+        ports: Object.entries(names).map(([name, port]) => ({ name, port, protocol: 'TCP' })),
+      })
+      return {
+        ...made,
+        metadata: { ...made.metadata, labels: { 'kubernetes.io/service-name': 'edit', ...labels } },
+      }
+    }
+    const frontends = (client: Client) =>
+      client
+        .ports('t/edit')
+        .flatMap((port) => port.frontends.map((each) => `${each.kind} ${each.address ?? ''}:${each.port}`))
+        .sort()
 
-  async function start(rig: Rig): Promise<Client> {
-    rig.put(edit({}), slices({ p80: 8080, p81: 8081 }))
-    const client = await rig.syncedClient()
-    assert.deepEqual(frontends(client), [
-      'ClusterIP 198.19.0.43:80',
-      'ClusterIP 198.19.0.43:81',
-      'NodePort :30080',
-      'NodePort :30081',
-    ])
-    return client
-  }
+    async function start(rig: Rig): Promise<Client> {
+      rig.put(edit({}), slices({ p80: 8080, p81: 8081 }))
+      const client = await rig.syncedClient()
+      assert.deepEqual(frontends(client), [
+        `ClusterIP ${at(43)}:80`,
+        `ClusterIP ${at(43)}:81`,
+        'NodePort :30080',
+        'NodePort :30081',
+      ])
+      return client
+    }
 
-  test('B33 a Service edited in place: a port goes, another one is renamed, its slice follows later', async () => {
-    await using rig = await Rig.start()
-    const client = await start(rig)
-    rig.put(edit({ ports: [{ ...ports.p81, name: 'p82' }] }))
-    await rig.converged(client)
-    assert.deepEqual(frontends(client), ['ClusterIP 198.19.0.43:81', 'NodePort :30081'])
-    assert.deepEqual(client.backends('t/edit', 'p82'), [])
-    rig.put(slices({ p82: 8081 }))
-    await rig.converged(client)
-    assert.deepEqual(client.backends('t/edit', 'p82'), ['198.18.1.43:8081'])
-  })
-
-  test('B33 a Service edited in place: a port gets another number, a target port moves', async () => {
-    await using rig = await Rig.start()
-    const client = await start(rig)
-    rig.put(edit({ ports: [ports.p80, { ...ports.p81, port: 91 }] }))
-    await rig.converged(client)
-    assert.deepEqual(frontends(client), [
-      'ClusterIP 198.19.0.43:80',
-      'ClusterIP 198.19.0.43:91',
-      'NodePort :30080',
-      'NodePort :30081',
-    ])
-    rig.put(slices({ p80: 9080, p81: 8081 }))
-    await rig.converged(client)
-    assert.deepEqual(
-      [client.backends('t/edit', 'p80'), client.backends('t/edit', 'p81')],
-      [['198.18.1.43:9080'], ['198.18.1.43:8081']],
-    )
-  })
-
-  test('B33 a Service edited in place: through its types', async () => {
-    await using rig = await Rig.start()
-    const client = await start(rig)
-    const inside = { ...ports.p80, nodePort: 0 }
-    const steps: readonly (readonly [JsonObject, JsonObject, readonly string[]])[] = [
-      [{ type: 'ClusterIP', ports: [inside] }, {}, ['ClusterIP 198.19.0.43:80']],
-      [
-        { type: 'LoadBalancer', ports: [ports.p80] },
-        { loadBalancer: { ingress: [{ ip: '203.0.113.43' }] } },
-        ['ClusterIP 198.19.0.43:80', 'LoadBalancer 203.0.113.43:80', 'NodePort :30080'],
-      ],
-      [{ type: 'ClusterIP', ports: [inside] }, {}, ['ClusterIP 198.19.0.43:80']],
-      [{ type: 'ExternalName', externalName: 'example.com', clusterIP: '', ports: [] }, {}, []],
-      [{ type: 'ClusterIP', ports: [inside] }, {}, ['ClusterIP 198.19.0.43:80']],
-    ]
-    for (const [spec, status, expected] of steps) {
-      rig.put({ ...edit(spec), status })
+    test(`B33 a Service edited in place: a port goes, another one is renamed, its slice follows later (${addressType})`, async () => {
+      await using rig = await Rig.start()
+      const client = await start(rig)
+      rig.put(edit({ ports: [{ ...ports.p81, name: 'p82' }] }))
       await rig.converged(client)
-      assert.deepEqual(frontends(client), expected)
-    }
-  })
+      assert.deepEqual(frontends(client), [`ClusterIP ${at(43)}:81`, 'NodePort :30081'])
+      assert.deepEqual(client.backends('t/edit', 'p82'), [])
+      rig.put(slices({ p82: 8081 }))
+      await rig.converged(client)
+      assert.deepEqual(client.backends('t/edit', 'p82'), [`${pod}:8081`])
+    })
 
-  test('B33 a Service edited in place: traffic policies there and back', async () => {
-    await using rig = await Rig.start()
-    const client = await start(rig)
-    for (const externalTrafficPolicy of ['Local', 'Cluster'] as const) {
-      rig.put(edit({ externalTrafficPolicy }))
-      const list = externalTrafficPolicy === 'Local' ? 'local' : 'cluster'
-      await eventually(
-        externalTrafficPolicy,
-        () => client.ports('t/edit')[0]?.choices.NodePort.external.list === list,
+    test(`B33 a Service edited in place: a port gets another number, a target port moves (${addressType})`, async () => {
+      await using rig = await Rig.start()
+      const client = await start(rig)
+      rig.put(edit({ ports: [ports.p80, { ...ports.p81, port: 91 }] }))
+      await rig.converged(client)
+      assert.deepEqual(frontends(client), [
+        `ClusterIP ${at(43)}:80`,
+        `ClusterIP ${at(43)}:91`,
+        'NodePort :30080',
+        'NodePort :30081',
+      ])
+      rig.put(slices({ p80: 9080, p81: 8081 }))
+      await rig.converged(client)
+      assert.deepEqual(
+        [client.backends('t/edit', 'p80'), client.backends('t/edit', 'p81')],
+        [[`${pod}:9080`], [`${pod}:8081`]],
       )
-    }
-  })
-
-  test('B33 a Service edited in place: deleted and made again under another address, or headless', async () => {
-    await using rig = await Rig.start()
-    const client = await start(rig)
-    for (const [address, expected] of [
-      ['198.19.0.44', ['ClusterIP 198.19.0.44:80']],
-      ['None', []],
-      ['198.19.0.45', ['ClusterIP 198.19.0.45:80']],
-    ] as const) {
-      rig.server.objects.delete('services', 't/edit')
-      rig.put(service('edit', address, { ports: [{ name: 'p80', protocol: 'TCP', port: 80 }] }))
-      await rig.converged(client)
-      assert.deepEqual(frontends(client), expected)
-    }
-  })
-
-  test('B33 a Service edited in place: what no longer matches a selector is gone, what does again is back', async () => {
-    await using rig = await Rig.start()
-    const client = await start(rig)
-    rig.put(slices({ p80: 8080, p81: 8081 }, { 'service.kubernetes.io/headless': '' }))
-    await eventually('no endpoints', () => client.backends('t/edit', 'p80').length === 0)
-    rig.put(slices({ p80: 8080, p81: 8081 }))
-    await eventually('endpoints', () => client.backends('t/edit', 'p80').length === 1)
-    const theirs = edit({})
-    rig.put({
-      ...theirs,
-      metadata: { ...theirs.metadata, labels: { 'service.kubernetes.io/service-proxy-name': 'other' } },
     })
-    await eventually('no service', () => client.ports('t/edit').length === 0)
-    rig.put(edit({}))
-    await rig.converged(client)
-    assert.equal(frontends(client).length, 4)
+
+    test(`B33 a Service edited in place: through its types (${addressType})`, async () => {
+      await using rig = await Rig.start()
+      const client = await start(rig)
+      const inside = { ...ports.p80, nodePort: 0 }
+      const steps: readonly (readonly [JsonObject, JsonObject, readonly string[]])[] = [
+        [{ type: 'ClusterIP', ports: [inside] }, {}, [`ClusterIP ${at(43)}:80`]],
+        [
+          { type: 'LoadBalancer', ports: [ports.p80] },
+          { loadBalancer: { ingress: [{ ip: outside }] } },
+          [`ClusterIP ${at(43)}:80`, `LoadBalancer ${outside}:80`, 'NodePort :30080'],
+        ],
+        [{ type: 'ClusterIP', ports: [inside] }, {}, [`ClusterIP ${at(43)}:80`]],
+        [{ type: 'ExternalName', externalName: 'example.com', clusterIP: '', ports: [] }, {}, []],
+        [{ type: 'ClusterIP', ports: [inside] }, {}, [`ClusterIP ${at(43)}:80`]],
+      ]
+      for (const [spec, status, expected] of steps) {
+        rig.put({ ...edit(spec), status })
+        await rig.converged(client)
+        assert.deepEqual(frontends(client), expected)
+      }
+    })
+
+    test(`B33 a Service edited in place: traffic policies there and back (${addressType})`, async () => {
+      await using rig = await Rig.start()
+      const client = await start(rig)
+      for (const externalTrafficPolicy of ['Local', 'Cluster'] as const) {
+        rig.put(edit({ externalTrafficPolicy }))
+        const list = externalTrafficPolicy === 'Local' ? 'local' : 'cluster'
+        await eventually(
+          externalTrafficPolicy,
+          () => client.ports('t/edit')[0]?.choices.NodePort.external.list === list,
+        )
+      }
+    })
+
+    test(`B33 a Service edited in place: deleted and made again under another address, or headless (${addressType})`, async () => {
+      await using rig = await Rig.start()
+      const client = await start(rig)
+      for (const [address, expected] of [
+        [at(44), [`ClusterIP ${at(44)}:80`]],
+        ['None', []],
+        [at(45), [`ClusterIP ${at(45)}:80`]],
+      ] as const) {
+        rig.server.objects.delete('services', 't/edit')
+        rig.put(service('edit', address, { ports: [{ name: 'p80', protocol: 'TCP', port: 80 }] }))
+        await rig.converged(client)
+        assert.deepEqual(frontends(client), expected)
+      }
+    })
+
+    test(`B33 a Service edited in place: what no longer matches a selector is gone, what does again is back (${addressType})`, async () => {
+      await using rig = await Rig.start()
+      const client = await start(rig)
+      rig.put(slices({ p80: 8080, p81: 8081 }, { 'service.kubernetes.io/headless': '' }))
+      await eventually('no endpoints', () => client.backends('t/edit', 'p80').length === 0)
+      rig.put(slices({ p80: 8080, p81: 8081 }))
+      await eventually('endpoints', () => client.backends('t/edit', 'p80').length === 1)
+      const theirs = edit({})
+      rig.put({
+        ...theirs,
+        metadata: { ...theirs.metadata, labels: { 'service.kubernetes.io/service-proxy-name': 'other' } },
+      })
+      await eventually('no service', () => client.ports('t/edit').length === 0)
+      rig.put(edit({}))
+      await rig.converged(client)
+      assert.equal(frontends(client).length, 4)
+    })
   })
-})
+}
