@@ -83,10 +83,12 @@ int egress(struct __sk_buff *skb)
 		return VERDICT_NEXT;
 	}
 	ip = peek(skb, &elsewhere);
-	if (!elsewhere && !(ip && may_concern_reply(source_of(ip))))
-		return VERDICT_NEXT;
 	if (ip && protocol_of(ip) == ICMP_PROTOCOL)
-		return pass_icmp(skb);
+		elsewhere = may_quote(skb, ip);
+	else if (ip)
+		elsewhere = may_concern_reply(source_of(ip));
+	if (!elsewhere)
+		return VERDICT_NEXT;
 	bpf_tail_call_static(skb, &programs, PROGRAM_TRANSLATE_REPLY);
 	return VERDICT_NEXT;
 }

@@ -35,43 +35,18 @@ static __always_inline bool is_node_port(__be16 port)
 	return number >= node_port_first && number <= node_port_last;
 }
 
-/* A host that routed a frame back into its bridge tells the client of a shorter way, by an address it must not know. */
-static __always_inline bool is_redirect_of_flow(struct __sk_buff *skb)
-{
-	struct {
-		ip_header_t ip;
-		__be16 source_port, destination_port;
-	} quoted;
-	struct flow_key key = { .direction = FLOW_DIRECTION_EGRESS };
-	__u32 at = quoted_by_redirect(skb, ETH_HLEN + sizeof(ip_header_t));
-
-	if (!at || bpf_skb_load_bytes(skb, at, &quoted, sizeof(quoted)) || has_options(&quoted.ip))
-		return false;
-	key.protocol = protocol_of(&quoted.ip);
-	key.tuple.source = destination_of(&quoted.ip);
-	key.tuple.destination = source_of(&quoted.ip);
-	key.tuple.source_port = quoted.destination_port;
-	key.tuple.destination_port = quoted.source_port;
-	return find_flow(&flows, &key) || find_flow(&embryonic, &key);
-}
-
-static __always_inline int pass_icmp(struct __sk_buff *skb)
-{
-	if (!is_redirect_of_flow(skb))
-		return VERDICT_NEXT;
-	count_drop(DROP_REASON_ICMP_REDIRECT);
-	return VERDICT_DROP;
-}
-
 static __always_inline int translate_reply(struct __sk_buff *skb)
 {
 	struct packet packet;
 	struct headers headers;
 	struct step step;
+	enum parsed parsed = parse(skb, &packet, &headers, FLOW_DIRECTION_EGRESS);
 	struct flow *flow;
 	int verdict;
 
-	if (parse(skb, &packet, &headers, FLOW_DIRECTION_EGRESS) != PARSED_OK)
+	if (parsed == PARSED_OTHER)
+		return translate_error(skb, FLOW_DIRECTION_EGRESS);
+	if (parsed == PARSED_FRAGMENT)
 		return VERDICT_NEXT;
 	if (is_node_port(packet.tuple.source_port) && is_opening(&packet) &&
 	    may_be_frontend(&packet.tuple.source))

@@ -10,47 +10,8 @@
 #ifndef SLUICE_INGRESS_H
 #define SLUICE_INGRESS_H
 
-#include "include/filter.h"
-#include "include/flow.h"
+#include "icmp.h"
 #include "include/reject.h"
-
-/* What becomes of a packet: the tuple it gets, and enum flow_flag. */
-struct step {
-	struct tuple to;
-	__u32 flags;
-};
-
-/* Copies a step out of the flow; false when the element was recycled under us. */
-static __always_inline bool copy_step(struct step *step, const struct flow *flow, const struct flow_key *key)
-{
-	step->to = *(const volatile struct tuple *)&flow->to;
-	step->flags = *(const volatile __u8 *)&flow->flags;
-	return is_flow(flow, key);
-}
-
-/* Sends a packet that stays on the client's device or bridge on its way there. */
-__noinline int deliver(struct __sk_buff *skb, struct packet *packet, struct step *step)
-{
-	if (!packet || !step)
-		return VERDICT_DROP;
-	if (step->flags & FLOW_FLAG_HAIRPIN)
-		return send_back(skb);
-	address_to_neighbour(skb, &packet->tuple.source, &step->to.destination);
-	return VERDICT_NEXT;
-}
-
-/* Makes the step real. */
-static __always_inline int take_step(struct __sk_buff *skb, struct packet *packet, const struct headers *headers,
-				     struct step *step)
-{
-	if (!rewrite(skb, packet, headers, &step->to)) {
-		count_drop(DROP_REASON_REWRITE_FAILED);
-		return VERDICT_DROP;
-	}
-	if (step->flags & FLOW_FLAG_EXTERNAL)
-		skb->mark |= step->flags & FLOW_FLAG_MASQUERADE ? mark_accept | mark_masquerade : mark_accept;
-	return step->flags & (FLOW_FLAG_HAIRPIN | FLOW_FLAG_SAME_BRIDGE) ? deliver(skb, packet, step) : VERDICT_NEXT;
-}
 
 /* Notes what a packet says of its own side. Written only when it changes: the line stays shared. */
 static __always_inline void touch(struct flow *flow, const struct packet *packet)
@@ -495,7 +456,7 @@ static __always_inline int translate_request(struct __sk_buff *skb)
 	int verdict;
 
 	if (parsed == PARSED_OTHER)
-		return VERDICT_NEXT;
+		return translate_error(skb, FLOW_DIRECTION_INGRESS);
 	if (parsed == PARSED_FRAGMENT)
 		return unknown_fragment(&packet);
 	verdict = decide_request(skb, &packet, &step);

@@ -30,6 +30,8 @@
 #define ICMP_UNREACHABLE 3
 #define ICMP_UNREACHABLE_PORT 3
 #define ICMP_REDIRECT 5
+#define ICMP_TIME_EXCEEDED 11
+#define ICMP_PARAMETER_PROBLEM 12
 #define ICMP_PROTOCOL IPPROTO_ICMP
 
 typedef struct iphdr ip_header_t;
@@ -102,8 +104,8 @@ static __always_inline bool find_transport(struct __sk_buff *skb, const ip_heade
 	at->protocol = ip->protocol;
 	at->datagram = ip->id;
 	at->datagram_protocol = ip->protocol;
-	at->is_fragment = bits & (IP_MORE_FRAGMENTS | IP_FRAGMENT_OFFSET);
-	at->is_later = bits & IP_FRAGMENT_OFFSET;
+	at->is_fragment = !!(bits & (IP_MORE_FRAGMENTS | IP_FRAGMENT_OFFSET));
+	at->is_later = !!(bits & IP_FRAGMENT_OFFSET);
 	return has_ports(ip->protocol);
 }
 
@@ -171,14 +173,61 @@ static __always_inline ip_header_t quoted_header(const ip_header_t *ip, __u8 pro
 	return quoted;
 }
 
-/* Where a redirect at `icmp` quotes the packet it is about (RFC 792); 0: it is none. */
-static __always_inline __u32 quoted_by_redirect(struct __sk_buff *skb, __u32 icmp)
+/*
+ * Does a message of this type quote a packet to tell its sender something of it?
+ * (RFC 792. Hosts ignore source quench, RFC 6633.)
+ */
+static __always_inline bool quotes_packet(__u8 type)
 {
-	__u8 type;
+	return type == ICMP_UNREACHABLE || type == ICMP_REDIRECT || type == ICMP_TIME_EXCEEDED ||
+	       type == ICMP_PARAMETER_PROBLEM;
+}
 
-	if (bpf_skb_load_bytes(skb, icmp, &type, sizeof(type)) || type != ICMP_REDIRECT)
-		return 0;
+/* Where such a message at `icmp` quotes the packet. */
+static __always_inline __u32 find_quote(struct __sk_buff *skb, __u32 icmp, __u8 type)
+{
+	(void)skb;
+	(void)type;
 	return icmp + sizeof(struct icmp_header);
+}
+
+/* Reads the header at `offset`; false when it is none. */
+static __always_inline bool locate(struct __sk_buff *skb, __u32 offset, struct located *located)
+{
+	ip_header_t ip;
+
+	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) || !is_sound(&ip))
+		return false;
+	find_transport(skb, &ip, &located->at);
+	located->at.transport += offset - ETH_HLEN;
+	located->source = source_of(&ip);
+	located->destination = destination_of(&ip);
+	located->end = offset + bpf_ntohs(ip.tot_len);
+	return true;
+}
+
+/* Writes both addresses into the header at `offset`. */
+static __always_inline bool store_addresses(struct __sk_buff *skb, __u32 offset, const struct tuple *from,
+					    const struct tuple *to)
+{
+	ip_header_t ip;
+
+	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
+		return false;
+	write_addresses(&ip, to, addresses_change(from, to));
+	return !bpf_skb_store_bytes(skb, offset, &ip, sizeof(ip), 0);
+}
+
+/*
+ * What new addresses change an ICMP checksum by, in the header of the message or
+ * in the one it quotes: nothing. There is no pseudo-header, and the quoted
+ * header's own checksum takes back what the addresses add.
+ */
+static __always_inline __u32 icmp_addresses_change(const struct tuple *from, const struct tuple *to)
+{
+	(void)from;
+	(void)to;
+	return 0;
 }
 
 /* The sum over the pseudo-header of `ip`, folded to 32 bits. */

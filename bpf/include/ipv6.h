@@ -33,6 +33,7 @@
 
 /* <linux/icmpv6.h> drags in the C library. */
 #define ICMP_UNREACHABLE 1
+#define ICMP_PARAMETER_PROBLEM 4
 #define ICMP_UNREACHABLE_PORT 4
 #define ICMP_REDIRECT 137
 #define ICMP_PROTOCOL IPPROTO_ICMPV6
@@ -80,7 +81,12 @@ static __always_inline bool is_sound(const ip_header_t *ip)
 	return ip->version == 6 && !is_of_link(&ip->saddr) && !is_of_link(&ip->daddr);
 }
 
-/* Extension headers are headers of their own. */
+/* Bytes of the header; extensions are headers of their own. */
+static __always_inline __u32 header_length(const ip_header_t *ip)
+{
+	return sizeof(*ip);
+}
+
 static __always_inline bool has_options(const ip_header_t *ip)
 {
 	(void)ip;
@@ -224,18 +230,27 @@ static __always_inline ip_header_t quoted_header(const ip_header_t *ip, __u8 pro
 	return quoted;
 }
 
-/* Where a redirect at `icmp` quotes the packet it is about (RFC 4861, 4.5 and 4.6.3); 0: it is none, or does not. */
-static __always_inline __u32 quoted_by_redirect(struct __sk_buff *skb, __u32 icmp)
+/*
+ * Does a message of this type quote a packet to tell its sender something of it?
+ * (RFC 4443, 3: types 1 to 4; RFC 4861, 4.5.)
+ */
+static __always_inline bool quotes_packet(__u8 type)
 {
-	__u32 at = icmp + sizeof(struct icmp_header) + 2 * sizeof(addr_t);
+	return (type >= ICMP_UNREACHABLE && type <= ICMP_PARAMETER_PROBLEM) || type == ICMP_REDIRECT;
+}
+
+/* Where such a message at `icmp` quotes the packet, a redirect in an option (RFC 4861, 4.6.3); 0: nowhere. */
+static __always_inline __u32 find_quote(struct __sk_buff *skb, __u32 icmp, __u8 type)
+{
+	__u32 at = icmp + sizeof(struct icmp_header);
 	struct {
 		__u8 kind;
 		__u8 length; /* in units of 8 bytes */
 	} option;
-	__u8 type;
 
-	if (bpf_skb_load_bytes(skb, icmp, &type, sizeof(type)) || type != ICMP_REDIRECT)
-		return 0;
+	if (type != ICMP_REDIRECT)
+		return at;
+	at += 2 * sizeof(addr_t);
 	for (int i = 0; i < REDIRECT_OPTIONS; i++) {
 		if (bpf_skb_load_bytes(skb, at, &option, sizeof(option)))
 			return 0;
@@ -244,6 +259,41 @@ static __always_inline __u32 quoted_by_redirect(struct __sk_buff *skb, __u32 icm
 		at += option.length * 8;
 	}
 	return 0;
+}
+
+/* Reads the header at `offset`, and goes over its extensions as far as to ports; false when it is none. */
+static __always_inline bool locate(struct __sk_buff *skb, __u32 offset, struct located *located)
+{
+	ip_header_t ip;
+
+	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) || ip.version != 6)
+		return false;
+	__builtin_memset(&located->at, 0, sizeof(located->at));
+	located->at.transport = offset + sizeof(ip);
+	located->at.protocol = ip.nexthdr;
+	located->source = source_of(&ip);
+	located->destination = destination_of(&ip);
+	located->end = offset + sizeof(ip) + bpf_ntohs(ip.payload_len);
+	return !is_extension(ip.nexthdr) || walk_extensions(skb, &located->at);
+}
+
+/* Writes both addresses into the header at `offset`. */
+static __always_inline bool store_addresses(struct __sk_buff *skb, __u32 offset, const struct tuple *from,
+					    const struct tuple *to)
+{
+	addr_t addresses[2] = { to->source, to->destination };
+
+	(void)from;
+	return !bpf_skb_store_bytes(skb, offset + offsetof(ip_header_t, saddr), addresses, sizeof(addresses), 0);
+}
+
+/*
+ * What new addresses change an ICMPv6 checksum by: in the header of the message
+ * they are in its pseudo-header, in the one it quotes in what is summed up.
+ */
+static __always_inline __u32 icmp_addresses_change(const struct tuple *from, const struct tuple *to)
+{
+	return addresses_change(from, to);
 }
 
 /* The sum over the pseudo-header of `ip` (RFC 8200, 8.1), folded to 32 bits. */

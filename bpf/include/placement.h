@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <linux/in.h>
 #include <linux/types.h>
+#include "layout.h"
 
 struct placement {
 	__u32 transport; /* bytes from the start of the frame */
@@ -14,6 +15,14 @@ struct placement {
 	__u8 datagram_protocol; /* a part of the id in IPv4 (RFC 791), not in IPv6 (RFC 8200, 4.5): 0 */
 	__u8 is_fragment;
 	__u8 is_later; /* a fragment that is not the first: no transport header */
+};
+
+/* What an IP header says, wherever in the frame it is: the packet's own, or one that an ICMP message quotes. */
+struct located {
+	struct placement at;
+	addr_t source;
+	addr_t destination;
+	__u32 end; /* where the datagram ends, by its header: bytes from the start of the frame */
 };
 
 /* Does the transport header begin with two ports that the programs know how to rewrite? */

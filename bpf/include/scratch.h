@@ -4,6 +4,7 @@
 #define SLUICE_SCRATCH_H
 
 #include "maps.h"
+#include "placement.h"
 
 /* Who asks, and for what. */
 struct request {
@@ -19,6 +20,25 @@ struct request {
 	addr_t hairpin_source; /* what a backend that is the client itself sees as the client */
 };
 
+/* What becomes of a packet: the tuple it gets, and enum flow_flag. */
+struct step {
+	struct tuple to;
+	__u32 flags;
+};
+
+/* An ICMP error, the packet it quotes, and the flow that is of. */
+struct icmp_error {
+	struct located outer;
+	struct located quoted;
+	__u32 quote;	 /* where the quoted packet begins: bytes from the start of the frame */
+	__be16 ports[2]; /* the quoted packet's: source, destination */
+	__u16 checksum;	 /* the message's, as it came */
+	__u8 type;
+	__u8 zero;
+	struct flow_key key;
+	struct step step;
+};
+
 struct scratch {
 	struct flow request; /* the side in the making, of a new flow or a promoted one */
 	struct flow reply;
@@ -26,6 +46,7 @@ struct scratch {
 	struct request asked;
 	struct backend backend;
 	struct bpf_fib_lookup fib;
+	struct icmp_error error;
 };
 
 /* Programs on packets run with bottom halves off: one CPU's scratch has one user. */

@@ -1937,7 +1937,7 @@ export const maps = {
   scratch4: {
     type: 'percpu_array',
     keySize: 4,
-    valueSize: 264,
+    valueSize: 352,
     maxEntries: 1,
     keyType: 'u32',
     valueType: '',
@@ -1945,7 +1945,7 @@ export const maps = {
   scratch6: {
     type: 'percpu_array',
     keySize: 4,
-    valueSize: 408,
+    valueSize: 600,
     maxEntries: 1,
     keyType: 'u32',
     valueType: '',

@@ -3,7 +3,7 @@
  * What is wrong on purpose is written into the bytes afterwards.
  */
 
-import { addressBytes } from '../../control/model/address.ts'
+import { addressBytes, addressText } from '../../control/model/address.ts'
 import { checksum, pseudoHeaderSum } from './checksum.ts'
 
 export const ETHERNET_HEADER = 14
@@ -134,10 +134,14 @@ export function icmp(fields: IcmpFields): Uint8Array {
   return datagram(fields, PROTOCOLS.icmp, message)
 }
 
-/** What an ICMP error quotes of a frame: the IP header and the first eight bytes behind it (RFC 792). */
-export function quote(frame: Uint8Array): Uint8Array {
+/**
+ * What an ICMP error quotes of a frame: the IP header and the first bytes behind it.
+ *
+ * @param bytes behind the IP header, if the frame has them; eight are the least (RFC 792)
+ */
+export function quote(frame: Uint8Array, bytes = 8): Uint8Array {
   const header = ((frame[ETHERNET_HEADER] ?? 0) & 15) * 4
-  return frame.slice(ETHERNET_HEADER, ETHERNET_HEADER + header + 8)
+  return frame.slice(ETHERNET_HEADER, ETHERNET_HEADER + header + bytes)
 }
 
 /**
@@ -165,12 +169,18 @@ export function fragment(frame: Uint8Array, size: number): Uint8Array[] {
   return fragments
 }
 
-/** The frame that was cut into these, of one datagram and in their order, by what their headers say. */
+/**
+ * The frame that was cut into these, of one datagram and in their order. Throws RangeError when their headers do not
+ * name the same datagram: who sends it, to whom, which of theirs.
+ */
 export function join(fragments: readonly Uint8Array[]): Uint8Array {
   const [first] = fragments
   if (first === undefined) throw new RangeError('there is no fragment to join')
   const header = ((first[ETHERNET_HEADER] ?? 0) & 15) * 4
   const start = ETHERNET_HEADER + header
+  const [name, ...others] = fragments.map(datagramName)
+  const stranger = others.find((other) => other !== name)
+  if (stranger !== undefined) throw new RangeError(`a fragment of ${stranger} is none of ${name}`)
   const frame = Uint8Array.from([
     ...first.subarray(0, start),
     ...fragments.flatMap((part) => [...part.subarray(start)]),
@@ -180,6 +190,14 @@ export function join(fragments: readonly Uint8Array[]): Uint8Array {
   ip.setUint16(6, 0)
   writeIpChecksum(ip)
   return frame
+}
+
+/** What all fragments of a datagram have in common (RFC 791, 3.2). */
+function datagramName(frame: Uint8Array): string {
+  const ip = frame.subarray(ETHERNET_HEADER, ETHERNET_HEADER + IP_HEADER)
+  const [source, destination] = [ip.subarray(12, 16), ip.subarray(16, 20)].map(addressText)
+  const id = new DataView(ip.buffer, ip.byteOffset).getUint16(4)
+  return `${source} > ${destination} protocol ${ip[9]} id ${id}`
 }
 
 /** The same frame to, and if given from, another station. */
