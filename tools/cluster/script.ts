@@ -38,7 +38,10 @@ export function buildScript(prefix: string, settings: NodeSettings): string {
     batch(id('client'), [
       'link set lo up',
       `address add ${CLIENT.ipv4}/24 dev eth0`,
+      `address add ${CLIENT.other4}/24 dev eth0`,
       `address add ${CLIENT.ipv6}/64 dev eth0`,
+      // A deprecated address (RFC 4862, 5.5.4) is nobody's choice by default.
+      `address add ${CLIENT.other6}/64 dev eth0 preferred_lft 0`,
       'link set eth0 up',
       `route add default via ${CLIENT.gateway}`,
       `route add default via ${CLIENT.gateway6}`,
@@ -121,6 +124,8 @@ function routerLines(): string[] {
       `link set to-${name} up`,
       `route add ${NODES[name].podCidr} via ${NODES[name].ipv4}`,
       `route add ${NODES[name].podCidr6} via ${NODES[name].ipv6}`,
+      `route add ${NODES[name].vips} via ${NODES[name].ipv4}`,
+      `route add ${NODES[name].vips6} via ${NODES[name].ipv6}`,
     ]),
   ]
 }

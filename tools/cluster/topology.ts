@@ -7,7 +7,8 @@
  *                                 └── one link ─────── p6
  *
  * Both nodes hang on links of their own, so traffic between them is routed; the external client knows
- * a route to the node addresses and to the pods, none to ClusterIPs. Each node shows the two ways CNIs
+ * a route to the node addresses, to the pods, and to the addresses that a load balancer would send to a node, none to
+ * ClusterIPs. Each node shows the two ways CNIs
  * connect pods: a bridge (bridge, flannel) and a point-to-point link whose gateway is an address of no network: by proxy
  * ARP, and in IPv6 the host's link-local address (Calico, Cilium). Everybody has an address of both families.
  */
@@ -38,6 +39,9 @@ export interface NodePlan {
   /** Address and prefix of the bridge `cni0`, which is the gateway of the pods on it. */
   readonly bridge: string
   readonly bridge6: string
+  /** Addresses of nobody's that the router sends to the node: for load-balancer and external addresses of Services. */
+  readonly vips: string
+  readonly vips6: string
 }
 
 export interface PodPlan {
@@ -55,6 +59,9 @@ export const CLUSTER_CIDR6 = 'fd00:10:244::/48'
 export const CLIENT = {
   ipv4: '203.0.113.10',
   ipv6: '2001:db8:c::10',
+  /** Further addresses of the client's, which it uses only when told to. */
+  other4: '203.0.113.130',
+  other6: '2001:db8:c::130',
   gateway: '203.0.113.1',
   gateway6: '2001:db8:c::1',
 } as const
@@ -70,6 +77,8 @@ export const NODES: Readonly<Record<NodeName, NodePlan>> = {
     podCidr6: 'fd00:10:244:1::/64',
     bridge: '10.244.1.1/25',
     bridge6: 'fd00:10:244:1::1/80',
+    vips: '198.51.100.0/25',
+    vips6: '2001:db8:100:1::/64',
   },
   n2: {
     name: 'n2',
@@ -81,6 +90,8 @@ export const NODES: Readonly<Record<NodeName, NodePlan>> = {
     podCidr6: 'fd00:10:244:2::/64',
     bridge: '10.244.2.1/25',
     bridge6: 'fd00:10:244:2::1/80',
+    vips: '198.51.100.128/25',
+    vips6: '2001:db8:100:2::/64',
   },
 }
 

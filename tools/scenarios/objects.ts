@@ -13,38 +13,48 @@ export interface ServicePlan {
   /** Default `TCP`. */
   readonly protocol?: 'TCP' | 'UDP'
   readonly nodePort?: number
+  /** Addresses in `status.loadBalancer.ingress`, of `ipMode` VIP unless it is said. */
+  readonly ingress?: readonly (string | { readonly ip: string; readonly ipMode: 'VIP' | 'Proxy' })[]
+  readonly sourceRanges?: readonly string[]
+  readonly externalIPs?: readonly string[]
   /** The pods behind it. Default: none. */
   readonly pods?: readonly PodName[]
   /** Where they serve. Default: where every pod does, 8080 for TCP and 5353 for UDP. */
   readonly targetPort?: number
   /** Default `Cluster`. */
   readonly externalTrafficPolicy?: 'Cluster' | 'Local'
+  /** Default `Cluster`. */
+  readonly internalTrafficPolicy?: 'Cluster' | 'Local'
   /** `sessionAffinity: ClientIP`, for so many seconds. */
   readonly affinitySeconds?: number
 }
 
-/** The text of a manifest with these services. JSON is YAML too. */
-export function manifest(...plans: readonly ServicePlan[]): string {
+/** The text of a manifest with these services, and other objects as they are. JSON is YAML too. */
+export function manifest(...plans: readonly (ServicePlan | { readonly kind: string })[]): string {
   return plans
-    .flatMap((plan) => [serviceObject(plan), sliceObject(plan)])
+    .flatMap((plan) => ('kind' in plan ? [plan] : [serviceObject(plan), sliceObject(plan)]))
     .map((object) => JSON.stringify(object, undefined, 2))
     .join('\n---\n')
 }
 
 function serviceObject(plan: ServicePlan): object {
-  const { name, clusterIP, nodePort, affinitySeconds } = plan
+  const { name, clusterIP, nodePort, ingress, affinitySeconds } = plan
+  const given = {
+    externalTrafficPolicy: plan.externalTrafficPolicy,
+    internalTrafficPolicy: plan.internalTrafficPolicy,
+    externalIPs: plan.externalIPs,
+    loadBalancerSourceRanges: plan.sourceRanges,
+  }
   return {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { namespace: 'scenario', name },
     spec: {
-      type: nodePort === undefined ? 'ClusterIP' : 'NodePort',
+      type: ingress !== undefined ? 'LoadBalancer' : nodePort === undefined ? 'ClusterIP' : 'NodePort',
       clusterIP,
       clusterIPs: [clusterIP],
-      ipFamilies: ['IPv4'],
-      ...(plan.externalTrafficPolicy === undefined
-        ? {}
-        : { externalTrafficPolicy: plan.externalTrafficPolicy }),
+      ipFamilies: [clusterIP.includes(':') ? 'IPv6' : 'IPv4'],
+      ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
       ...(affinitySeconds === undefined
         ? {}
         : {
@@ -60,11 +70,17 @@ function serviceObject(plan: ServicePlan): object {
         },
       ],
     },
+    status: {
+      loadBalancer: {
+        ingress: (ingress ?? []).map((each) => (typeof each === 'string' ? { ip: each } : each)),
+      },
+    },
   }
 }
 
 function sliceObject(plan: ServicePlan): object {
   const protocol = plan.protocol ?? 'TCP'
+  const family = plan.clusterIP.includes(':') ? 'ipv6' : 'ipv4'
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
@@ -73,8 +89,8 @@ function sliceObject(plan: ServicePlan): object {
       name: `${plan.name}-slice`,
       labels: { 'kubernetes.io/service-name': plan.name },
     },
-    addressType: 'IPv4',
+    addressType: family === 'ipv6' ? 'IPv6' : 'IPv4',
     ports: [{ name: 'main', protocol, port: plan.targetPort ?? (protocol === 'TCP' ? 8080 : 5353) }],
-    endpoints: (plan.pods ?? []).map((pod) => ({ addresses: [PODS[pod].ipv4], nodeName: PODS[pod].node })),
+    endpoints: (plan.pods ?? []).map((pod) => ({ addresses: [PODS[pod][family]], nodeName: PODS[pod].node })),
   }
 }
