@@ -3,10 +3,14 @@
  * that does not fit throws a `Refusal` that says what the option takes.
  */
 
+import type { SocketMode } from '../model/pod-sockets.ts'
 import { Refusal } from './refusal.ts'
 
 /** Where the pins are when nobody says otherwise. */
 export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/sluice'
+
+/** Where containerd and CRI-O have pods' network namespaces, and `ip netns` its own. */
+export const DEFAULT_NETNS_DIR = '/run/netns'
 
 export type OutputFormat = 'table' | 'json'
 
@@ -45,6 +49,10 @@ export interface RunOptions extends RootOption {
   readonly nodeName: string
   /** Undefined: the root of the first cgroup v2 mount. */
   readonly cgroupRoot: string | undefined
+  /** Whose sockets are served. */
+  readonly socketLoadBalancing: SocketMode
+  /** The folder of the files of pods' network namespaces. */
+  readonly netnsDir: string
   /** Entries by map name, instead of the defaults in the object. */
   readonly mapSizes: Readonly<Record<string, number>>
   /** klog's: 0 to 2 info, 3 and 4 debug, 5 and more trace. */

@@ -43,6 +43,8 @@ describe('commands and their options', () => {
           source: { kind: 'files', folder: '/etc/sluice' },
           nodeName: 'n1',
           bpfRoot: '/sys/fs/bpf/sluice',
+          socketLoadBalancing: 'host',
+          netnsDir: '/run/netns',
           mapSizes: {},
           verbosity: 0,
           loggingFormat: 'text',
@@ -50,7 +52,7 @@ describe('commands and their options', () => {
       ],
     ],
     [
-      'run --source files:a --node-name n1 --bpf-root /sys/fs/bpf/x/ --cgroup-root /c --map-size flows4=16 --map-size lists=8 --map-size flows4=32 -v 3 --logging-format json',
+      'run --source files:a --node-name n1 --bpf-root /sys/fs/bpf/x/ --cgroup-root /c --socket-load-balancing annotated --netns-dir /n/ --map-size flows4=16 --map-size lists=8 --map-size flows4=32 -v 3 --logging-format json',
       [
         'run',
         {
@@ -58,6 +60,8 @@ describe('commands and their options', () => {
           nodeName: 'n1',
           bpfRoot: '/sys/fs/bpf/x',
           cgroupRoot: '/c',
+          socketLoadBalancing: 'annotated',
+          netnsDir: '/n',
           mapSizes: { flows4: 32, lists: 8 },
           verbosity: 3,
           loggingFormat: 'json',
@@ -72,6 +76,8 @@ describe('commands and their options', () => {
           source: { kind: 'kubernetes', kubeconfig: '/k', apiServer: '[2001:db8::1]:6443' },
           nodeName: 'n1',
           bpfRoot: '/sys/fs/bpf/sluice',
+          socketLoadBalancing: 'host',
+          netnsDir: '/run/netns',
           mapSizes: {},
           verbosity: 0,
           loggingFormat: 'text',

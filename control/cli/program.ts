@@ -5,9 +5,11 @@
 
 import { hostname } from 'node:os'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
 import {
   type BackendOptions,
   DEFAULT_BPF_ROOT,
+  DEFAULT_NETNS_DIR,
   type FactOptions,
   type FlowOptions,
   PROTOCOLS,
@@ -120,6 +122,19 @@ function addRun(program: Command, commands: Commands): void {
     .addOption(nodeNameOption())
     .addOption(bpfRootOption())
     .addOption(cgroupRootOption())
+    .addOption(
+      option(
+        '--socket-load-balancing <WHOSE>',
+        `whose sockets are served: host, the node's own; annotated, also of pods that say ${SOCKET_ANNOTATION}: "true"; all, but of pods that say "false"`,
+      )
+        .choices(SOCKET_MODES)
+        .default('host'),
+    )
+    .addOption(
+      option('--netns-dir <DIR>', "folder of the files of pods' network namespaces", parsePath).default(
+        DEFAULT_NETNS_DIR,
+      ),
+    )
     .addOption(
       option('--map-size <NAME=N>', 'entries of a map, once for each map to size', (text, sizes) =>
         parseMapSize(text, sizes as Record<string, number>),
@@ -324,9 +339,10 @@ interface ReadRunOptions extends Omit<RunOptions, 'source' | 'mapSizes' | 'verbo
 interface ReadProbeOptions extends Omit<ProbeOptions, 'source'>, SourceTexts {}
 
 function runOptions(read: ReadRunOptions): RunOptions {
-  const { nodeName, bpfRoot, cgroupRoot, mapSize, v, loggingFormat } = read
+  const { nodeName, bpfRoot, cgroupRoot, socketLoadBalancing, netnsDir, mapSize, v, loggingFormat } = read
   const source = requiredSource(sourceTexts(read), isInPod())
-  return { source, nodeName, bpfRoot, cgroupRoot, mapSizes: mapSize, verbosity: v, loggingFormat }
+  const sockets = { cgroupRoot, socketLoadBalancing, netnsDir }
+  return { source, nodeName, bpfRoot, ...sockets, mapSizes: mapSize, verbosity: v, loggingFormat }
 }
 
 function sourceTexts({ source, kubeconfig, apiServer }: SourceTexts): SourceTexts {

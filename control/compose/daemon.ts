@@ -20,7 +20,7 @@ import { lockNode } from './lock.ts'
 import { NodeFollower } from './node-follower.ts'
 import { repeat } from './repeat.ts'
 import { DEFAULT_SETTINGS } from './settings.ts'
-import { createStaleSockets } from './sockets.ts'
+import { keepSockets } from './sockets.ts'
 import { startDataplane } from './start-dataplane.ts'
 import { type StartedSource, startSource } from './start-source.ts'
 import { amountText, createSyncLog } from './sync-log.ts'
@@ -46,7 +46,11 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
   await using _lock = await lockNode()
   logStart(options, version, log)
   try {
-    const source = await startSource(options, log, abort.signal)
+    const source = await startSource(
+      { ...options, withPods: options.socketLoadBalancing !== 'host' },
+      log,
+      abort.signal,
+    )
     const cgroupRoot = await prepareMounts(options, log)
     const dataplane = await startDataplane(options, DEFAULT_SETTINGS, log)
     try {
@@ -72,13 +76,14 @@ function stopOnSignals(abort: AbortController, log: Logger): void {
 }
 
 function logStart(options: RunOptions, version: string, log: Logger): void {
-  const { source, nodeName, bpfRoot, cgroupRoot, mapSizes, verbosity } = options
+  const { source, nodeName, bpfRoot, cgroupRoot, socketLoadBalancing, mapSizes, verbosity } = options
   log.info(`starting ${version}`, {
     kernel: kernelRelease().release,
     source: sourceText(source),
     nodeName,
     bpfRoot,
     ...(cgroupRoot === undefined ? {} : { cgroupRoot }),
+    ...(socketLoadBalancing === 'host' ? {} : { socketLoadBalancing }),
     ...(Object.keys(mapSizes).length === 0 ? {} : { mapSizes }),
     verbosity,
   })
@@ -116,8 +121,8 @@ async function serve(daemon: Daemon): Promise<void> {
   })
   const sweepers = families.map((family) => createSweeper(dataplane, family, clock))
   const drops = createDropReport(dataplane, log, clock)
-  const staleSockets = createStaleSockets(dataplane, log)
-  void firstSync.then(() => staleSockets.request())
+  const sockets = keepSockets(options, dataplane, daemon.source, log)
+  void firstSync.then(() => sockets.synced())
   const again = (name: string, intervalMs: number, act: () => Promise<unknown>) =>
     repeat({ name, intervalMs, act }, { clock, log, signal })
   const repeating = [
@@ -127,11 +132,11 @@ async function serve(daemon: Daemon): Promise<void> {
     again('the look at the drop counters', SWEEP_INTERVAL_MS, async () => drops.look()),
     again('the repair of netfilter', NETFILTER_INTERVAL_MS, () => netfilter.ensure()),
     again('the check of the attachments', CHECK_INTERVAL_MS, () => attachments.check()),
-    again('the look for stale sockets', CHECK_INTERVAL_MS, () => staleSockets.repeat()),
+    again('the look at sockets', CHECK_INTERVAL_MS, () => sockets.repeat()),
     again('the check of the node', CHECK_INTERVAL_MS, () => follower.refresh()),
   ]
   await looping
-  await Promise.all([...repeating, netfilterReady, follower.idle(), staleSockets.idle()])
+  await Promise.all([...repeating, netfilterReady, follower.idle(), sockets.idle()])
 }
 
 interface Pipeline {

@@ -11,16 +11,16 @@ import type { PacketSettings } from './settings.ts'
 
 /** Loads the programs and adopts what an earlier daemon left. Throws a Refusal, or what the kernel says. */
 export async function startDataplane(
-  options: Pick<RunOptions, 'bpfRoot' | 'mapSizes'>,
+  options: Pick<RunOptions, 'bpfRoot' | 'mapSizes' | 'socketLoadBalancing'>,
   settings: PacketSettings,
   log: Pick<Logger, 'info' | 'warn'>,
 ): Promise<BpfDataplane> {
-  const { bpfRoot, mapSizes } = options
+  const { bpfRoot, mapSizes, socketLoadBalancing } = options
   const dataplane = new BpfDataplane({
     objectFolder: OBJECT_FOLDER,
     bpfRoot,
     mapSizes,
-    constants: constants(settings),
+    constants: { ...constants(settings), serve_all_netns: socketLoadBalancing === 'all' ? 1 : 0 },
   })
   try {
     const { adopted, services, backends } = await dataplane.start()

@@ -1,6 +1,6 @@
 /** The source of objects, started, and the store that it fills. */
 
-import type { RunOptions, SourceOption } from '../cli/options.ts'
+import type { RunOptions } from '../cli/options.ts'
 import { Refusal } from '../cli/refusal.ts'
 import { systemClock } from '../clock.ts'
 import type { Logger } from '../log.ts'
@@ -14,9 +14,15 @@ export interface StartedSource {
   onChange(listener: () => void): void
 }
 
+/** What to read, and for which node. */
+export interface SourceChoice extends Pick<RunOptions, 'source' | 'nodeName'> {
+  /** Also this node's pods and the namespaces, where that takes more than to read on. */
+  readonly withPods?: boolean
+}
+
 /** Throws a `Refusal` when the source never can run; what can heal is logged later, as a problem of the store. */
 export async function startSource(
-  { source, nodeName }: Pick<RunOptions, 'source' | 'nodeName'>,
+  { source, nodeName, withPods = false }: SourceChoice,
   log: Pick<Logger, 'info' | 'debug'>,
   signal: AbortSignal,
 ): Promise<StartedSource> {
@@ -27,7 +33,7 @@ export async function startSource(
     },
     note: (name, message) => log.debug(message, { source: name }),
   })
-  const opened = await openSource(source, nodeName, log)
+  const opened = await openSource({ source, nodeName, withPods }, log)
   try {
     await opened.start(store.attach(opened.name), signal)
   } catch (error) {
@@ -38,12 +44,11 @@ export async function startSource(
 
 /** A source that has not been started. What a cluster needs is loaded only for one: it is the larger part of the memory. */
 export async function openSource(
-  option: SourceOption,
-  nodeName: string,
+  { source, nodeName, withPods = false }: SourceChoice,
   log: Pick<Logger, 'info' | 'debug'>,
 ): Promise<Source> {
-  if (option.kind === 'files') return filesSource(option.folder)
+  if (source.kind === 'files') return filesSource(source.folder)
   const { kubernetesSource } = await import('../source/kubernetes/kubernetes.ts')
-  const { kubeconfig, apiServer } = option
-  return kubernetesSource({ kubeconfig, apiServer, nodeName, clock: systemClock, log })
+  const { kubeconfig, apiServer } = source
+  return kubernetesSource({ kubeconfig, apiServer, nodeName, withPods, clock: systemClock, log })
 }

@@ -48,6 +48,7 @@ export class Daemon {
     source: readonly string[],
     log: string,
     mapSizes: Readonly<Record<string, number>> = {},
+    flags: readonly string[] = [],
   ) {
     this.node = node
     this.log = log
@@ -64,6 +65,7 @@ export class Daemon {
       ...['--bpf-root', node.bpfRoot],
       ...['--cgroup-root', node.cgroup],
       ...sizes,
+      ...flags,
     ]
   }
 

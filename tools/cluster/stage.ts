@@ -24,6 +24,8 @@ export interface StageOptions extends ClusterOptions {
   readonly source?: SourceKind
   /** Entries of the daemons' maps, where the few of a little cluster do not suffice. */
   readonly mapSizes?: Readonly<Record<string, number>>
+  /** More options of the daemons. */
+  readonly flags?: readonly string[]
 }
 
 export class Stage implements AsyncDisposable {
@@ -33,7 +35,7 @@ export class Stage implements AsyncDisposable {
   readonly source: SourceKind
   readonly daemons: readonly Daemon[]
 
-  constructor(cluster: Cluster, folder: string, { source = 'files', mapSizes }: StageOptions) {
+  constructor(cluster: Cluster, folder: string, { source = 'files', mapSizes, flags }: StageOptions) {
     this.cluster = cluster
     this.folder = folder
     this.source = source
@@ -42,7 +44,7 @@ export class Stage implements AsyncDisposable {
         ? ['--source', 'kubernetes', '--kubeconfig', kubeconfigIn(folder)]
         : ['--source', `files:${manifestsIn(folder)}`]
     this.daemons = NODE_NAMES.map(
-      (name) => new Daemon(cluster.node(name), place, join(folder, `${name}.log`), mapSizes),
+      (name) => new Daemon(cluster.node(name), place, join(folder, `${name}.log`), mapSizes, flags),
     )
   }
 

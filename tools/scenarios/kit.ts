@@ -9,7 +9,9 @@ import { manifest } from './objects.ts'
 /** Far beyond what anything takes: for telling a failure. */
 export const LIMIT_MS = 20_000
 
-export interface NodesOptions extends Partial<NodeSettings>, Pick<StageOptions, 'mapSizes' | 'source'> {
+export interface NodesOptions
+  extends Partial<NodeSettings>,
+    Pick<StageOptions, 'mapSizes' | 'source' | 'flags'> {
   /** In the manifest `scenario.yaml`. */
   readonly services?: readonly ServicePlan[]
   /** Which of `examples/` too. The nodes always are. */

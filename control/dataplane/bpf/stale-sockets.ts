@@ -26,7 +26,7 @@ export interface SocketMaps {
   readonly backends: Pick<BpfMap, 'lookup'>
 }
 
-/** The file of a network namespace; `own` for the one of this process; undefined where nobody knows it. */
+/** The file of a network namespace; `own` for the one of this process; undefined where nobody knows it. May throw. */
 export type NetnsFinder = (cookie: bigint) => string | 'own' | undefined
 
 export interface StaleSocketsOptions {

@@ -1,0 +1,54 @@
+/**
+ * Which pods are served at their sockets. It is the fastest way to a service, but a process that must see where its
+ * neighbours connect to, a mesh's, then sees backends instead of services: so it is for pods to say.
+ */
+
+import { parseAddress } from './address.ts'
+import type { Namespace, Pod, Problem } from './types.ts'
+
+/**
+ * Whose sockets are served: the node's own processes alone; also the pods that ask for it; all but the pods that refuse.
+ */
+export const SOCKET_MODES = ['host', 'annotated', 'all'] as const
+export type SocketMode = (typeof SOCKET_MODES)[number]
+
+/** On a Pod, or on a Namespace for the pods in it that say nothing: `true` or `false`. */
+export const SOCKET_ANNOTATION = 'sluice.dev/socket-load-balancing'
+
+/** What pods and namespaces say. */
+export interface PodSockets {
+  /** Whether the sockets of the pod with this address are to be served; without those for which nobody says anything. */
+  readonly choices: ReadonlyMap<string, boolean>
+  readonly problems: readonly Problem[]
+}
+
+/** A pod's word beats its namespace's. Pods in the node's own network namespace have no say. */
+export function podSockets(pods: Iterable<Pod>, namespaces: ReadonlyMap<string, Namespace>): PodSockets {
+  const choices = new Map<string, boolean>()
+  const problems = new Map<string, Problem>()
+  const choiceOf = (object: string, annotations: Readonly<Record<string, string>>): boolean | undefined => {
+    const text = annotations[SOCKET_ANNOTATION]
+    if (text === undefined || text === 'true' || text === 'false')
+      return text === undefined ? undefined : text === 'true'
+    const field = `metadata.annotations[${SOCKET_ANNOTATION}]`
+    problems.set(object, {
+      object,
+      field,
+      message: `${JSON.stringify(text)} is not true or false: it says nothing`,
+    })
+    return undefined
+  }
+  for (const pod of pods) {
+    if (pod.hostNetwork || pod.ended) continue
+    const namespace = namespaces.get(pod.namespace)
+    const choice =
+      choiceOf(`Pod ${pod.namespace}/${pod.name}`, pod.annotations) ??
+      (namespace === undefined ? undefined : choiceOf(`Namespace ${namespace.name}`, namespace.annotations))
+    if (choice === undefined) continue
+    for (const text of pod.addresses) {
+      const address = parseAddress(text)
+      if (address !== undefined) choices.set(address.text, choice)
+    }
+  }
+  return { choices, problems: [...problems.values()] }
+}
