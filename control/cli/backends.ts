@@ -1,5 +1,6 @@
 /** `sluice backends`: every backend in the kernel, as text. Pure. */
 
+import { familyOf } from '../model/address.ts'
 import type { BackendFact } from './facts.ts'
 import { counted, endpointText, jsonText, NONE, passes, serviceText } from './names.ts'
 import type { BackendOptions } from './options.ts'
@@ -10,10 +11,10 @@ const HEADS = ['SERVICE', 'PROTOCOL', 'BACKEND', 'STATE', 'LISTS', 'PLACE', 'WEI
 /** The backends that the filters let pass, in the order in which they come. */
 export function backendsText(
   facts: Iterable<BackendFact>,
-  filter: Pick<BackendOptions, 'service' | 'protocol' | 'state' | 'output'>,
+  filter: Pick<BackendOptions, 'service' | 'protocol' | 'family' | 'state' | 'output'>,
 ): string {
   const backends = [...facts]
-    .filter((fact) => passes(filter, fact.service))
+    .filter((fact) => isWanted(fact, filter))
     .filter(({ state }) => filter.state === undefined || filter.state === state)
   if (filter.output === 'json') return jsonText({ backends: backends.map(backendJson) })
   const rows = backends.map((fact) => [
@@ -31,6 +32,15 @@ export function backendsText(
   return `${backends.length === 0 ? '' : `${table(HEADS, rows)}\n`}${total}\n`
 }
 
+/** The family is that of its address: it has one also when its service is gone. */
+function isWanted(
+  fact: BackendFact,
+  { service, protocol, family }: Pick<BackendOptions, 'service' | 'protocol' | 'family'>,
+): boolean {
+  if (family !== undefined && family !== familyOf(fact.address)) return false
+  return passes({ service, protocol, family: undefined }, fact.service)
+}
+
 /** The names of these fields are an interface: none changes or goes. */
 function backendJson(fact: BackendFact): unknown {
   return {
@@ -38,7 +48,7 @@ function backendJson(fact: BackendFact): unknown {
     name: fact.service?.name ?? null,
     portName: fact.service?.portName ?? null,
     protocol: fact.service?.protocol ?? null,
-    family: fact.service?.family ?? null,
+    family: familyOf(fact.address),
     id: fact.id,
     address: fact.address,
     port: fact.port,

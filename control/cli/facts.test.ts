@@ -4,6 +4,7 @@ import { backendsText } from './backends.ts'
 import { cleanupText } from './cleanup.ts'
 import type { BackendFact, EndpointFact, FlowFact, ServiceFact, ServiceName } from './facts.ts'
 import { flowsText } from './flows.ts'
+import { endpointText } from './names.ts'
 import { servicesText } from './services.ts'
 
 const WEB: ServiceName = {
@@ -20,7 +21,7 @@ const DNS: ServiceName = {
   protocol: 'UDP',
   family: 'ipv4',
 }
-const ALL = { service: undefined, protocol: undefined }
+const ALL = { service: undefined, protocol: undefined, family: undefined }
 
 const at = (address: string, port = 8080): EndpointFact => ({ address, port })
 const cluster = { list: 'cluster', whenEmpty: 'reject' } as const
@@ -104,7 +105,7 @@ default/web:http  TCP       10.96.0.10:80  ClusterIP  cluster                   
     assert.equal(servicesText([], ALL, 'table'), '0 service ports, 0 frontends, 0 backends\n')
   })
 
-  it('filters by service, with or without its namespace, and by protocol', () => {
+  it('filters by service, with or without its namespace, by protocol and by family', () => {
     const names = (filter: Parameters<typeof servicesText>[1]) =>
       JSON.parse(servicesText([service(), dns], filter, 'json')).services.map(({ name }: ServiceName) => name)
     assert.deepEqual(names(ALL), ['web', 'dns'])
@@ -112,6 +113,8 @@ default/web:http  TCP       10.96.0.10:80  ClusterIP  cluster                   
     assert.deepEqual(names({ ...ALL, service: 'kube-system/dns' }), ['dns'])
     assert.deepEqual(names({ ...ALL, service: 'default/dns' }), [])
     assert.deepEqual(names({ ...ALL, protocol: 'UDP' }), ['dns'])
+    assert.deepEqual(names({ ...ALL, family: 'ipv4' }), ['web', 'dns'])
+    assert.deepEqual(names({ ...ALL, family: 'ipv6' }), [])
   })
 
   it('keeps the names of its JSON', () => {
@@ -183,6 +186,17 @@ default/web:http  TCP       10.244.2.2:8080  draining  -               elsewhere
 3 backends
 `.slice(1),
     )
+  })
+
+  it('filters by family, which is that of the address', () => {
+    const second = backend({ service: { ...WEB, family: 'ipv6' }, address: 'fd00::2' })
+    const ids = (family: 'ipv4' | 'ipv6') => {
+      const filter = { ...ALL, family, state: undefined, output: 'json' } as const
+      const { backends } = JSON.parse(backendsText([backend(), second, orphan], filter))
+      return backends.map(({ address, port }: EndpointFact) => endpointText({ address, port }))
+    }
+    assert.deepEqual(ids('ipv4'), ['10.244.1.2:8080', '10.244.1.2:8080'])
+    assert.deepEqual(ids('ipv6'), ['[fd00::2]:8080'])
   })
 
   it('filters by state', () => {
@@ -258,6 +272,7 @@ TCP       [fd00::1]:5000    10.96.0.10:80  10.244.2.2:8080  -                 ne
     assert.equal(count({ protocol: 'UDP' }), 0)
     assert.equal(count({ protocol: 'TCP' }), 2)
     assert.equal(count({ service: 'web' }), 1)
+    assert.equal(count({ family: 'ipv6' }), 1)
   })
 
   it('keeps the names of its JSON', () => {
@@ -265,6 +280,7 @@ TCP       [fd00::1]:5000    10.96.0.10:80  10.244.2.2:8080  -                 ne
       flows: [
         {
           protocol: 'TCP',
+          family: 'ipv4',
           client: { address: '10.244.1.3', port: 40000 },
           frontend: { address: '10.96.0.10', port: 80 },
           backend: { address: '10.244.2.2', port: 8080 },

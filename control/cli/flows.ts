@@ -1,5 +1,6 @@
 /** `sluice flows`: the connections that the kernel translates, as text. Pure. */
 
+import { familyOf } from '../model/address.ts'
 import type { FlowFact } from './facts.ts'
 import { counted, endpointText, jsonText, NONE, passes, serviceText } from './names.ts'
 import type { FlowOptions } from './options.ts'
@@ -10,7 +11,7 @@ const HEADS = ['PROTOCOL', 'CLIENT', 'FRONTEND', 'BACKEND', 'SERVICE', 'STATE', 
 /** The flows that the filters let pass, in the order of the map, which is none. */
 export function flowsText(
   facts: Iterable<FlowFact>,
-  filter: Pick<FlowOptions, 'service' | 'protocol' | 'state' | 'client' | 'output'>,
+  filter: Pick<FlowOptions, 'service' | 'protocol' | 'family' | 'state' | 'client' | 'output'>,
 ): string {
   const flows = [...facts].filter((flow) => isWanted(flow, filter))
   if (filter.output === 'json') return jsonText({ flows: flows.map(flowJson) })
@@ -30,13 +31,14 @@ export function flowsText(
 
 function isWanted(
   flow: FlowFact,
-  filter: Pick<FlowOptions, 'service' | 'protocol' | 'state' | 'client'>,
+  filter: Pick<FlowOptions, 'service' | 'protocol' | 'family' | 'state' | 'client'>,
 ): boolean {
-  const { service, protocol, state, client } = filter
+  const { service, protocol, family, state, client } = filter
+  if (family !== undefined && familyOf(flow.client.address) !== family) return false
   if (protocol !== undefined && flow.protocol !== protocol) return false
   if (state !== undefined && flow.state !== state) return false
   if (client !== undefined && flow.client.address !== client) return false
-  return service === undefined || passes({ service, protocol: undefined }, flow.service)
+  return service === undefined || passes({ service, protocol: undefined, family: undefined }, flow.service)
 }
 
 /** What is out of the ordinary. */
@@ -56,6 +58,7 @@ function notes(flow: FlowFact): string[] {
 function flowJson(flow: FlowFact): unknown {
   return {
     protocol: flow.protocol,
+    family: familyOf(flow.client.address),
     client: flow.client,
     frontend: flow.frontend,
     backend: flow.backend,

@@ -1,5 +1,6 @@
 /** How the things that commands print are written. */
 
+import { hostPort } from '../model/address.ts'
 import type { EndpointFact, FrontendFact, ServiceName } from './facts.ts'
 import type { ServiceFilter } from './options.ts'
 
@@ -15,7 +16,7 @@ export function serviceText(service: ServiceName | undefined): string {
 
 /** `10.0.0.1:80`, `[fd00::1]:80`. */
 export function endpointText({ address, port }: EndpointFact): string {
-  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
+  return hostPort(address, port)
 }
 
 /** A node port is written `*:30080`: every node-port address of the node answers it. */
@@ -23,10 +24,12 @@ export function frontendText({ address, port }: FrontendFact): string {
   return address === undefined ? `*:${port}` : endpointText({ address, port })
 }
 
-/** Whether a filter lets a service port pass. What has lost its service passes only without a service filter. */
+/** Whether a filter lets a service port pass. What has lost its service passes only without a filter. */
 export function passes(filter: ServiceFilter, service: ServiceName | undefined): boolean {
-  if (service === undefined) return filter.service === undefined && filter.protocol === undefined
-  if (filter.protocol !== undefined && filter.protocol !== service.protocol) return false
+  const { protocol, family } = filter
+  if (service === undefined) return [filter.service, protocol, family].every((each) => each === undefined)
+  if (protocol !== undefined && protocol !== service.protocol) return false
+  if (family !== undefined && family !== service.family) return false
   if (filter.service === undefined) return true
   return filter.service === service.name || filter.service === `${service.namespace}/${service.name}`
 }

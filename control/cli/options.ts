@@ -3,6 +3,7 @@
  * that does not fit throws a `Refusal` that says what the option takes.
  */
 
+import { parseAddress } from '../model/address.ts'
 import type { SocketMode } from '../model/pod-sockets.ts'
 import { Refusal } from './refusal.ts'
 
@@ -16,6 +17,9 @@ export type OutputFormat = 'table' | 'json'
 
 export const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const
 export type ProtocolName = (typeof PROTOCOLS)[number]
+
+export const FAMILIES = ['ipv4', 'ipv6'] as const
+export type FamilyName = (typeof FAMILIES)[number]
 
 /** Where the objects come from. */
 export type SourceOption =
@@ -65,6 +69,7 @@ export interface ServiceFilter {
   /** `namespace/name`, or a name alone for that name in every namespace. */
   readonly service: string | undefined
   readonly protocol: ProtocolName | undefined
+  readonly family: FamilyName | undefined
 }
 
 export interface FactOptions extends RootOption, ServiceFilter {
@@ -164,6 +169,20 @@ export function parseMapSize(
 export function parseVerbosity(text: string): number {
   if (!/^\d{1,2}$/.test(text)) throw new Refusal('It takes a number: 0 to 2 info, 3 debug, 5 trace.')
   return Number(text)
+}
+
+/** Canonical text, as what it is compared with. */
+export function parseClient(text: string): string {
+  const address = parseAddress(text)
+  if (address === undefined) throw new Refusal('It takes an IP address.')
+  return address.text
+}
+
+/** `ipv4`, `IPv4` or `4`; the same with 6. */
+export function parseFamily(text: string): FamilyName {
+  const family = FAMILIES.find((name) => name === text.toLowerCase() || name === `ipv${text}`)
+  if (family === undefined) throw new Refusal(`It takes ${FAMILIES.join(', ')}.`)
+  return family
 }
 
 export function parseProtocol(text: string): ProtocolName {

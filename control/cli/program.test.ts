@@ -98,16 +98,28 @@ describe('commands and their options', () => {
     ],
     ['services', ['services', { bpfRoot: '/sys/fs/bpf/sluice', output: 'table' }]],
     [
-      'services --service default/web --protocol udp -o json --bpf-root /x',
-      ['services', { bpfRoot: '/x', output: 'json', service: 'default/web', protocol: 'UDP' }],
+      'services --service default/web --protocol udp --family IPv6 -o json --bpf-root /x',
+      [
+        'services',
+        { bpfRoot: '/x', output: 'json', service: 'default/web', protocol: 'UDP', family: 'ipv6' },
+      ],
     ],
     [
       'backends --state gone',
       ['backends', { bpfRoot: '/sys/fs/bpf/sluice', output: 'table', state: 'gone' }],
     ],
     [
-      'flows --client 10.0.0.1 --state closing',
-      ['flows', { bpfRoot: '/sys/fs/bpf/sluice', output: 'table', state: 'closing', client: '10.0.0.1' }],
+      'flows --client FD00:0::1 --state closing --family 6',
+      [
+        'flows',
+        {
+          bpfRoot: '/sys/fs/bpf/sluice',
+          output: 'table',
+          state: 'closing',
+          client: 'fd00::1',
+          family: 'ipv6',
+        },
+      ],
     ],
     ['probe --node-name n1', ['probe', { bpfRoot: '/sys/fs/bpf/sluice', output: 'table', nodeName: 'n1' }]],
     ['cleanup --bpf-root /x', ['cleanup', { bpfRoot: '/x' }]],
@@ -157,6 +169,14 @@ describe('what makes no sense is told in one line, with what would', () => {
     [
       'services --protocol icmp',
       "sluice: option '--protocol <PROTOCOL>' argument 'icmp' is invalid. It takes TCP, UDP, SCTP.\n",
+    ],
+    [
+      'backends --family 5',
+      "sluice: option '--family <FAMILY>' argument '5' is invalid. It takes ipv4, ipv6.\n",
+    ],
+    [
+      'flows --client web',
+      "sluice: option '--client <ADDRESS>' argument 'web' is invalid. It takes an IP address.\n",
     ],
     [
       'cleanup --bpf-root pins',

@@ -10,10 +10,13 @@ import {
   type BackendOptions,
   DEFAULT_BPF_ROOT,
   DEFAULT_NETNS_DIR,
+  FAMILIES,
   type FactOptions,
   type FlowOptions,
   PROTOCOLS,
   type ProbeOptions,
+  parseClient,
+  parseFamily,
   parseMapSize,
   parseNodeName,
   parsePath,
@@ -192,7 +195,7 @@ function addFlows(program: Command, commands: Commands): void {
         'collided',
       ]),
     )
-    .addOption(option('--client <ADDRESS>', 'only flows of this client'))
+    .addOption(option('--client <ADDRESS>', 'only flows of this client', parseClient))
     .action((options: FlowOptions) =>
       commands.flows({ ...factOptions(options), state: options.state, client: options.client }),
     )
@@ -310,6 +313,7 @@ function addFactOptions(command: Command): Command {
       option('--service <NAMESPACE/NAME>', 'only this service; a name alone means in every namespace'),
     )
     .addOption(option('--protocol <PROTOCOL>', `only this protocol: ${PROTOCOLS.join(', ')}`, parseProtocol))
+    .addOption(option('--family <FAMILY>', `only this IP family: ${FAMILIES.join(', ')}`, parseFamily))
     .addOption(outputOption())
     .addOption(bpfRootOption())
 }
@@ -320,6 +324,7 @@ function factOptions(options: FactOptions): FactOptions {
     output: options.output,
     service: options.service,
     protocol: options.protocol,
+    family: options.family,
   }
 }
 
