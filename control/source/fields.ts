@@ -25,29 +25,29 @@ export function pathText(path: Path): string {
   }, '')
 }
 
-/** A step from one mapping to another: the path itself is needed only where something is wrong. */
-interface Step {
-  readonly from: Fields
-  readonly name: string
-  readonly index?: number
-}
-
 /** A mapping in a manifest, with the way to it. */
 export class Fields {
-  readonly #place: Path | Step
   readonly #values: Readonly<Record<string, unknown>>
+  /** The path from the root, or the mapping around it: the path itself is needed only where something is wrong. */
+  readonly #from: Path | Fields
+  readonly #name: string
+  readonly #index: number | undefined
 
-  /** @param place the path from the root of the document, or a step from a mapping of it */
-  constructor(value: unknown, place: Path | Step) {
+  /** @param from the path from the root of the document, or the mapping that has it under a name, and there in a list */
+  constructor(value: unknown, from: Path | Fields, name = '', index?: number) {
+    this.#from = from
+    this.#name = name
+    this.#index = index
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw new FieldError(pathOf(place), isNot(value, 'a mapping'))
+      throw new FieldError(this.path, isNot(value, 'a mapping'))
     }
     this.#values = value as Readonly<Record<string, unknown>>
-    this.#place = place
   }
 
   get path(): Path {
-    return pathOf(this.#place)
+    if (!(this.#from instanceof Fields)) return this.#from
+    const path = [...this.#from.path, this.#name]
+    return this.#index === undefined ? path : [...path, this.#index]
   }
 
   /** Whatever it is; undefined where it is absent. */
@@ -61,11 +61,14 @@ export class Fields {
 
   /** An absent mapping is an empty one. */
   child(name: string): Fields {
-    return new Fields(this.#get(name) ?? NOTHING, { from: this, name })
+    return new Fields(this.#get(name) ?? NOTHING, this, name)
   }
 
-  children(name: string): readonly Fields[] {
-    return this.list(name).map((item, index) => new Fields(item, { from: this, name, index }))
+  /** What `read` makes of each mapping in a list. */
+  children<T>(name: string, read: (fields: Fields) => T): readonly T[] {
+    const list = this.list(name)
+    if (list.length === 0) return NO_ITEMS
+    return list.map((item, index) => read(new Fields(item, this, name, index)))
   }
 
   text(name: string, whenAbsent: string): string {
@@ -84,9 +87,13 @@ export class Fields {
     throw new FieldError([...this.path, name], 'has no value, but is required')
   }
 
+  /** Without a default, one of them must be there. */
   oneOf<T extends string>(name: string, allowed: readonly T[], whenAbsent?: T): T {
-    const value = this.#get(name) ?? whenAbsent
-    return checkOneOf(value, allowed, () => [...this.path, name])
+    const given = this.#get(name)
+    const value = given === undefined || given === '' ? whenAbsent : given
+    const found = allowed.find((option) => option === value)
+    if (found !== undefined) return found
+    throw this.#wrong(name, value, `one of ${allowed.join(', ')}`)
   }
 
   integer(name: string, whenAbsent: number): number {
@@ -106,17 +113,24 @@ export class Fields {
   }
 
   texts(name: string): readonly string[] {
-    return this.list(name).map((item, i) => {
+    const list = this.list(name)
+    if (list.length === 0) return NO_ITEMS
+    return list.map((item, i) => {
       if (typeof item === 'string') return item
       throw new FieldError([...this.path, name, i], isNot(item, 'a string; put it in quotes'))
     })
   }
 
-  /** Labels or annotations. */
-  textMap(name: string): Readonly<Record<string, string>> {
+  /** Labels or annotations. All must be texts; those whose names `isKept` are returned. */
+  textMap(name: string, isKept: (name: string) => boolean): Readonly<Record<string, string>> {
+    if (!this.has(name)) return NO_TEXTS
     const child = this.child(name)
-    const names = Object.keys(child.#values)
-    return Object.fromEntries(names.map((key) => [key, child.text(key, '')]))
+    const kept: [name: string, text: string][] = []
+    for (const key of Object.keys(child.#values)) {
+      const text = child.text(key, '')
+      if (isKept(key)) kept.push([key, text])
+    }
+    return kept.length === 0 ? NO_TEXTS : Object.fromEntries(kept)
   }
 
   /** An absent list is an empty one. */
@@ -135,22 +149,10 @@ export class Fields {
   }
 }
 
-/** What stands for a mapping and a list that are absent. */
+/** What stands for a mapping, texts and a list that are absent. */
 const NOTHING: object = Object.freeze({})
-const NO_ITEMS: readonly unknown[] = Object.freeze([])
-
-function pathOf(place: Path | Step): Path {
-  if (!('from' in place)) return place
-  const { from, name, index } = place
-  return index === undefined ? [...from.path, name] : [...from.path, name, index]
-}
-
-/** Throws a FieldError if the value is not one of those allowed. */
-export function checkOneOf<T extends string>(value: unknown, allowed: readonly T[], path: () => Path): T {
-  const found = allowed.find((option) => option === value)
-  if (found !== undefined) return found
-  throw new FieldError(path(), isNot(value, `one of ${allowed.join(', ')}`))
-}
+const NO_TEXTS: Readonly<Record<string, string>> = Object.freeze({})
+const NO_ITEMS: readonly never[] = Object.freeze([])
 
 /** `"80" is not a whole number` */
 function isNot(value: unknown, expected: string): string {

@@ -1,6 +1,6 @@
 /**
- * From the fields of an object, as manifests and the JSON of the API have them, to the object that the model reads, with
- * the API's defaults filled in. Pure. It checks the shape alone (a number where a number must be); whether a value can be
+ * From the fields of an object, as manifests and the API have them, to the object that the model reads, with the API's
+ * defaults filled in: where a field is absent, null or an empty text, as in the API. Pure. It checks the shape alone (a number where a number must be); whether a value can be
  * used is the model's to say, for every source in the same way. All readers throw a FieldError.
  */
 
@@ -8,14 +8,18 @@ import type {
   Endpoint,
   EndpointPort,
   EndpointSlice,
+  LoadBalancerIngress,
   Namespace,
   Node,
   Pod,
   Protocol,
   Service,
   ServiceCIDR,
+  ServicePortSpec,
 } from '../model/types.ts'
 import type { Fields } from './fields.ts'
+import { NONE, type Sharing } from './sharing.ts'
+import type { Kind } from './source.ts'
 
 /** What tells an object of its kind from the others. */
 export interface ObjectName {
@@ -24,53 +28,64 @@ export interface ObjectName {
 }
 
 /** Slices of headless services carry it, put there by their controller: no proxy looks at them. */
-export const HEADLESS_LABEL = 'service.kubernetes.io/headless'
+const HEADLESS_LABEL = 'service.kubernetes.io/headless'
 
 /** Of a slice: the service it belongs to. */
-export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name'
+const SERVICE_NAME_LABEL = 'kubernetes.io/service-name'
 
-export const SERVICE_TYPES = ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'] as const
-export const IP_MODES = ['VIP', 'Proxy'] as const
-export const AFFINITIES = ['None', 'ClientIP'] as const
-export const TRAFFIC_POLICIES = ['Cluster', 'Local'] as const
-export const ADDRESS_TYPES = ['IPv4', 'IPv6', 'FQDN'] as const
+const SERVICE_TYPES = ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'] as const
+const IP_MODES = ['VIP', 'Proxy'] as const
+const AFFINITIES = ['None', 'ClientIP'] as const
+const TRAFFIC_POLICIES = ['Cluster', 'Local'] as const
+const ADDRESS_TYPES = ['IPv4', 'IPv6', 'FQDN'] as const
 
 /** The API server's default of `spec.sessionAffinityConfig.clientIP.timeoutSeconds`. */
-export const AFFINITY_TIMEOUT_DEFAULT_SECONDS = 10_800
+const AFFINITY_TIMEOUT_DEFAULT_SECONDS = 10_800
 
 export function isHeadlessSlice(fields: Fields): boolean {
   return fields.child('metadata').child('labels').has(HEADLESS_LABEL)
 }
 
-export function readService(fields: Fields, { namespace, name }: ObjectName): Service {
-  const metadata = fields.child('metadata')
+/**
+ * Labels and annotations are kept only where somebody reads them: those that tools leave on objects are longer than
+ * all the rest.
+ */
+function isKept(kind: Kind, part: 'labels' | 'annotations', name: string): boolean {
+  switch (kind) {
+    case 'Service':
+      return name.startsWith(part === 'labels' ? 'service.kubernetes.io/' : 'sluice.dev/')
+    case 'EndpointSlice':
+      return part === 'labels' && name === SERVICE_NAME_LABEL
+    case 'Node':
+      return part === 'labels'
+    case 'Pod':
+    case 'Namespace':
+      return part === 'annotations' && name.startsWith('sluice.dev/')
+    case 'ServiceCIDR':
+      return false
+  }
+}
+
+function readKept(fields: Fields, kind: Kind, part: 'labels' | 'annotations') {
+  return fields.child('metadata').textMap(part, (name) => isKept(kind, part, name))
+}
+
+export function readService(fields: Fields, { namespace, name }: ObjectName, sharing: Sharing): Service {
   const spec = fields.child('spec')
   const clusterIPs = spec.texts('clusterIPs')
   const affinity = spec.child('sessionAffinityConfig').child('clientIP')
   return {
-    namespace,
+    namespace: sharing.text(namespace),
     name,
-    labels: metadata.textMap('labels'),
-    annotations: metadata.textMap('annotations'),
-    creationTimestamp: metadata.text('creationTimestamp', ''),
+    labels: readKept(fields, 'Service', 'labels'),
+    annotations: readKept(fields, 'Service', 'annotations'),
+    creationTimestamp: sharing.text(fields.child('metadata').text('creationTimestamp', '')),
     type: spec.oneOf('type', SERVICE_TYPES, 'ClusterIP'),
     clusterIPs: clusterIPs.length > 0 ? clusterIPs : [spec.text('clusterIP', '')],
     externalIPs: spec.texts('externalIPs'),
-    loadBalancerIngress: fields
-      .child('status')
-      .child('loadBalancer')
-      .children('ingress')
-      .map((ingress) => ({
-        ip: ingress.text('ip', ''),
-        ipMode: ingress.oneOf('ipMode', IP_MODES, 'VIP'),
-      })),
-    loadBalancerSourceRanges: spec.texts('loadBalancerSourceRanges'),
-    ports: spec.children('ports').map((port) => ({
-      name: port.text('name', ''),
-      protocol: readProtocol(port),
-      port: port.integer('port', 0),
-      nodePort: port.integer('nodePort', 0),
-    })),
+    loadBalancerIngress: readIngress(fields.child('status').child('loadBalancer')),
+    loadBalancerSourceRanges: sharing.texts(spec.texts('loadBalancerSourceRanges')),
+    ports: sharing.servicePorts(spec.children('ports', readServicePort)),
     sessionAffinity: spec.oneOf('sessionAffinity', AFFINITIES, 'None'),
     sessionAffinityTimeoutSeconds: affinity.integer('timeoutSeconds', AFFINITY_TIMEOUT_DEFAULT_SECONDS),
     externalTrafficPolicy: spec.oneOf('externalTrafficPolicy', TRAFFIC_POLICIES, 'Cluster'),
@@ -79,14 +94,30 @@ export function readService(fields: Fields, { namespace, name }: ObjectName): Se
   }
 }
 
-export function readSlice(fields: Fields, { namespace, name }: ObjectName): EndpointSlice {
+function readIngress(loadBalancer: Fields): readonly LoadBalancerIngress[] {
+  return loadBalancer.children('ingress', (address) => ({
+    ip: address.text('ip', ''),
+    ipMode: address.oneOf('ipMode', IP_MODES, 'VIP'),
+  }))
+}
+
+function readServicePort(port: Fields): ServicePortSpec {
   return {
-    namespace,
+    name: port.text('name', ''),
+    protocol: readProtocol(port),
+    port: port.integer('port', 0),
+    nodePort: port.integer('nodePort', 0),
+  }
+}
+
+export function readSlice(fields: Fields, { namespace, name }: ObjectName, sharing: Sharing): EndpointSlice {
+  return {
+    namespace: sharing.text(namespace),
     name,
-    serviceName: fields.child('metadata').textMap('labels')[SERVICE_NAME_LABEL] ?? '',
+    serviceName: readKept(fields, 'EndpointSlice', 'labels')[SERVICE_NAME_LABEL] ?? '',
     addressType: fields.oneOf('addressType', ADDRESS_TYPES),
-    ports: fields.children('ports').map(readEndpointPort),
-    endpoints: fields.children('endpoints').map(readEndpoint),
+    ports: sharing.endpointPorts(fields.children('ports', readEndpointPort)),
+    endpoints: fields.children('endpoints', (endpoint) => readEndpoint(endpoint, sharing)),
   }
 }
 
@@ -96,73 +127,70 @@ function readEndpointPort(port: Fields): EndpointPort {
 }
 
 /** Conditions that are absent: ready, serving, not terminating. */
-function readEndpoint(endpoint: Fields): Endpoint {
+function readEndpoint(endpoint: Fields, sharing: Sharing): Endpoint {
   const conditions = endpoint.child('conditions')
+  const nodeName = endpoint.optionalText('nodeName')
   return {
     address: endpoint.texts('addresses')[0],
     ready: conditions.flag('ready', true),
     serving: conditions.flag('serving', true),
     terminating: conditions.flag('terminating', false),
-    nodeName: endpoint.optionalText('nodeName'),
-    zoneHints: readHints(endpoint, 'forZones'),
-    nodeHints: readHints(endpoint, 'forNodes'),
+    nodeName: nodeName === undefined ? undefined : sharing.text(nodeName),
+    zoneHints: readHints(endpoint, 'forZones', sharing),
+    nodeHints: readHints(endpoint, 'forNodes', sharing),
   }
 }
 
-/** Most endpoints have none, and share this. */
-const NO_HINTS: readonly string[] = []
-
-function readHints(endpoint: Fields, name: 'forZones' | 'forNodes'): readonly string[] {
-  if (!endpoint.has('hints')) return NO_HINTS
-  return endpoint
-    .child('hints')
-    .children(name)
-    .map((hint) => hint.text('name', ''))
+function readHints(endpoint: Fields, name: 'forZones' | 'forNodes', sharing: Sharing): readonly string[] {
+  // Most endpoints have none.
+  if (!endpoint.has('hints')) return NONE
+  return sharing.texts(endpoint.child('hints').children(name, (hint) => hint.text('name', '')))
 }
 
 /** Unjudged, see `ServicePortSpec.protocol`. */
 function readProtocol(port: Fields): Protocol {
-  return port.text('protocol', 'TCP') as Protocol
+  return (port.text('protocol', '') || 'TCP') as Protocol
 }
 
 export function readNode(fields: Fields, { name }: Pick<ObjectName, 'name'>): Node {
   const spec = fields.child('spec')
   const podCIDRs = spec.texts('podCIDRs')
-  const podCIDR = spec.optionalText('podCIDR')
-  const addresses = fields.child('status').children('addresses')
-  const ofType = (type: string) =>
-    addresses
-      .filter((address) => address.text('type', '') === type)
-      .map((address) => address.text('address', ''))
+  const podCIDR = spec.text('podCIDR', '')
+  const addresses = fields.child('status').children('addresses', (address) => ({
+    type: address.text('type', ''),
+    address: address.text('address', ''),
+  }))
+  const ofType = (wanted: string) =>
+    addresses.filter(({ type }) => type === wanted).map(({ address }) => address)
   return {
     name,
-    labels: fields.child('metadata').textMap('labels'),
+    labels: readKept(fields, 'Node', 'labels'),
     internalIPs: ofType('InternalIP'),
     externalIPs: ofType('ExternalIP'),
-    podCIDRs: podCIDRs.length > 0 || podCIDR === undefined ? podCIDRs : [podCIDR],
+    podCIDRs: podCIDRs.length > 0 || podCIDR === '' ? podCIDRs : [podCIDR],
   }
 }
 
-export function readServiceCIDR(fields: Fields, name: string): ServiceCIDR {
+export function readServiceCIDR(fields: Fields, { name }: Pick<ObjectName, 'name'>): ServiceCIDR {
   return { name, cidrs: fields.child('spec').texts('cidrs') }
 }
 
 export function readPod(fields: Fields, { namespace, name }: ObjectName): Pod {
   const spec = fields.child('spec')
   const status = fields.child('status')
-  const addresses = status.children('podIPs').map((address) => address.text('ip', ''))
-  const address = status.optionalText('podIP')
+  const addresses = status.children('podIPs', (address) => address.text('ip', ''))
+  const address = status.text('podIP', '')
   return {
     namespace,
     name,
-    annotations: fields.child('metadata').textMap('annotations'),
+    annotations: readKept(fields, 'Pod', 'annotations'),
     nodeName: spec.text('nodeName', ''),
     hostNetwork: spec.flag('hostNetwork', false),
     ended: ['Succeeded', 'Failed'].includes(status.text('phase', '')),
-    addresses: addresses.length > 0 || address === undefined ? addresses : [address],
+    addresses: addresses.length > 0 || address === '' ? addresses : [address],
   }
 }
 
-export function readNamespace(fields: Fields, name: string): Namespace {
-  return { name, annotations: fields.child('metadata').textMap('annotations') }
+export function readNamespace(fields: Fields, { name }: Pick<ObjectName, 'name'>): Namespace {
+  return { name, annotations: readKept(fields, 'Namespace', 'annotations') }
 }

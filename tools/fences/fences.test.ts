@@ -89,4 +89,12 @@ test('a package with one door is imported by one file', () => {
     violations([door, second]).join(),
     /pino: imported by control\/log\.ts and control\/server\/a\.ts/,
   )
+  const parser = { path: 'tools/gen/a.ts', text: `import protobuf from 'protobufjs'` }
+  const runtime = { path: 'control/source/a.ts', text: `import protobuf from 'protobufjs/minimal.js'` }
+  assert.deepEqual(violations([parser, runtime]), [])
+  const another = { path: 'control/source/b.ts', text: runtime.text }
+  assert.match(
+    violations([parser, runtime, another]).join(),
+    /^protobufjs\/minimal\.js: imported by control\/source\/a\.ts and control\/source\/b\.ts/,
+  )
 })

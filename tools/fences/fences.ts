@@ -76,7 +76,7 @@ export const ROOMS: readonly Room[] = [
   },
 ]
 
-/** Each of these has one door: code that wants it asks the file that imports it. */
+/** Each of these has one door: code that wants it asks the file that imports it. A part of a package may have its own. */
 export const SINGLE_DOOR_PACKAGES: readonly string[] = [
   '@kubernetes/client-node',
   'cli-table3',
@@ -85,7 +85,9 @@ export const SINGLE_DOOR_PACKAGES: readonly string[] = [
   'koffi',
   'pino',
   'prom-client',
+  // The parser is for tools alone.
   'protobufjs',
+  'protobufjs/minimal.js',
   'undici',
   'yaml',
   'zod',
@@ -148,12 +150,16 @@ function isAllowed(room: Room, specifier: string, target: string): boolean {
 
 function doorViolations(files: readonly SourceFile[]): string[] {
   return SINGLE_DOOR_PACKAGES.flatMap((name) => {
-    const doors = files.filter((file) =>
-      importsOf(file.text).some((specifier) => specifier === name || specifier.startsWith(`${name}/`)),
-    )
+    const doors = files.filter((file) => importsOf(file.text).some((specifier) => doorOf(specifier) === name))
     if (doors.length <= 1) return []
     return [`${name}: imported by ${doors.map((file) => file.path).join(' and ')}; one of them is enough`]
   })
+}
+
+/** The package, or the part of one, that a specifier is of. */
+function doorOf(specifier: string): string | undefined {
+  if (SINGLE_DOOR_PACKAGES.includes(specifier)) return specifier
+  return SINGLE_DOOR_PACKAGES.find((name) => specifier.startsWith(`${name}/`))
 }
 
 function roomOf(path: string): Room | undefined {

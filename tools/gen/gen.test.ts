@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { suite, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
@@ -170,21 +170,20 @@ suite('npm run gen', () => {
     assert.equal(status, 0, stderr)
   })
 
-  test('--check names a stale file, fails, and leaves it alone', () => {
+  test('--check names the stale file, fails, and leaves it alone', () => {
     using folder = temporaryFolder()
-    const file = path.join(folder.path, 'generated.ts')
-    writeFileSync(file, '// old')
-    const { status, stderr } = run('--check', file)
-    assert.equal(status, 1)
-    assert.match(stderr, /generated\.ts is stale: run npm run gen/)
-    assert.equal(readFileSync(file, 'utf8'), '// old')
-  })
-
-  test('writes the file', () => {
-    using folder = temporaryFolder()
-    const file = path.join(folder.path, 'generated.ts')
-    assert.equal(run(file).status, 0)
-    assert.ok(existsSync(file))
-    assert.equal(run('--check', file).status, 0)
+    assert.equal(run(folder.path).status, 0)
+    for (const place of ['control/layout/generated.ts', 'control/source/kubernetes/generated.ts']) {
+      const file = path.join(folder.path, place)
+      const current = readFileSync(file, 'utf8')
+      writeFileSync(file, '// old')
+      const { status, stdout, stderr } = run('--check', folder.path)
+      assert.equal(status, 1)
+      assert.match(stderr, new RegExp(`^\\S*${place} is stale: run npm run gen[^\\n]*\\n$`))
+      assert.match(stdout, /^\S* is up to date\n$/)
+      assert.equal(readFileSync(file, 'utf8'), '// old')
+      writeFileSync(file, current)
+    }
+    assert.equal(run('--check', folder.path).status, 0)
   })
 })

@@ -84,8 +84,8 @@ describe('every field that is read', () => {
     const metadata = {
       namespace: 'shop',
       name: 'web',
-      labels: { a: 'b' },
-      annotations: { c: 'd' },
+      labels: { a: 'b', 'service.kubernetes.io/a': 'b' },
+      annotations: { c: 'd', 'sluice.dev/c': 'd' },
       creationTimestamp: '2026-01-01T00:00:00Z',
     }
     const spec = {
@@ -109,8 +109,8 @@ describe('every field that is read', () => {
     assert.deepEqual(onlyObject(service(spec, { metadata, status: { loadBalancer: { ingress } } })), {
       namespace: 'shop',
       name: 'web',
-      labels: { a: 'b' },
-      annotations: { c: 'd' },
+      labels: { 'service.kubernetes.io/a': 'b' },
+      annotations: { 'sluice.dev/c': 'd' },
       creationTimestamp: '2026-01-01T00:00:00Z',
       type: 'LoadBalancer',
       clusterIPs: ['10.96.0.1', 'fd00::1'],
@@ -161,9 +161,9 @@ describe('every field that is read', () => {
   })
 
   test('of a Pod: where it runs, its addresses, and whether it has ended', () => {
-    const metadata = { namespace: 'shop', name: 'a', annotations: { note: 'x' } }
+    const metadata = { namespace: 'shop', name: 'a', annotations: { 'sluice.dev/note': 'x' } }
     const pod = (spec: object, status: object) => ({ apiVersion: 'v1', kind: 'Pod', metadata, spec, status })
-    const read = { namespace: 'shop', name: 'a', annotations: { note: 'x' } }
+    const read = { namespace: 'shop', name: 'a', annotations: { 'sluice.dev/note': 'x' } }
     assert.deepEqual(
       onlyObject(
         pod({ nodeName: 'n1' }, { podIP: '10.1.1.1', podIPs: [{ ip: '10.1.1.1' }, { ip: 'fd00::1' }] }),
@@ -190,10 +190,10 @@ describe('every field that is read', () => {
   })
 
   test('of a Namespace', () => {
-    const metadata = { name: 'shop', annotations: { note: 'x' } }
+    const metadata = { name: 'shop', annotations: { 'sluice.dev/note': 'x' } }
     assert.deepEqual(onlyObject({ apiVersion: 'v1', kind: 'Namespace', metadata }), {
       name: 'shop',
-      annotations: { note: 'x' },
+      annotations: { 'sluice.dev/note': 'x' },
     })
     const { found } = readObjects({ apiVersion: 'v1', kind: 'Namespace', metadata })
     assert.deepEqual(

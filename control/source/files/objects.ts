@@ -15,6 +15,7 @@ import {
   readServiceCIDR,
   readSlice,
 } from '../objects.ts'
+import { Sharing } from '../sharing.ts'
 import type { Change, Kind } from '../source.ts'
 
 /** An object with its kind and key. */
@@ -42,6 +43,7 @@ export interface Contents {
 }
 
 interface Findings {
+  readonly sharing: Sharing
   readonly found: FoundObject[]
   readonly refused: { kind: Kind; key: string }[]
   readonly problems: ObjectProblem[]
@@ -58,10 +60,11 @@ interface Identity {
 
 /** Reads all objects of one document. Never throws: what cannot be read is among the problems. */
 export function readObjects(value: unknown): Contents {
-  const findings: Findings = { found: [], refused: [], problems: [], ignored: [] }
+  const findings: Findings = { sharing: new Sharing(), found: [], refused: [], problems: [], ignored: [] }
   // A document with nothing but comments.
   if (value !== undefined && value !== null) readAny(value, [], undefined, findings)
-  return findings
+  const { found, refused, problems, ignored } = findings
+  return { found, refused, problems, ignored }
 }
 
 /** `itemOf` is the typed list that the object is an item of: items of a ServiceList need not say that they are Services. */
@@ -96,7 +99,12 @@ function readAny(value: unknown, path: Path, itemOf: Identity | undefined, findi
     })
     return
   }
-  const change = tryTo(() => read.change(new Fields(value, path), identity, key), label, path, findings)
+  const change = tryTo(
+    () => read.change(new Fields(value, path), identity, key, findings.sharing),
+    label,
+    path,
+    findings,
+  )
   if (change === undefined) {
     findings.refused.push({ kind: read.kind, key })
   } else if (change !== 'ignored') {
@@ -153,20 +161,24 @@ type FoundChange = Change & { readonly object: object }
 interface Reader {
   readonly kind: Kind
   /** Throws a FieldError. */
-  change(fields: Fields, identity: Identity, key: string): FoundChange | 'ignored'
+  change(fields: Fields, identity: Identity, key: string, sharing: Sharing): FoundChange | 'ignored'
 }
 
 const READERS: Readonly<Record<string, Reader>> = {
   'v1 Service': {
     kind: 'Service',
-    change: (fields, identity, key) => ({ kind: 'Service', key, object: readService(fields, identity) }),
+    change: (fields, identity, key, sharing) => ({
+      kind: 'Service',
+      key,
+      object: readService(fields, identity, sharing),
+    }),
   },
   'discovery.k8s.io/v1 EndpointSlice': {
     kind: 'EndpointSlice',
-    change: (fields, identity, key) =>
+    change: (fields, identity, key, sharing) =>
       isHeadlessSlice(fields)
         ? 'ignored'
-        : { kind: 'EndpointSlice', key, object: readSlice(fields, identity) },
+        : { kind: 'EndpointSlice', key, object: readSlice(fields, identity, sharing) },
   },
   'v1 Node': {
     kind: 'Node',
@@ -178,10 +190,14 @@ const READERS: Readonly<Record<string, Reader>> = {
   },
   'v1 Namespace': {
     kind: 'Namespace',
-    change: (fields, { name }, key) => ({ kind: 'Namespace', key, object: readNamespace(fields, name) }),
+    change: (fields, identity, key) => ({ kind: 'Namespace', key, object: readNamespace(fields, identity) }),
   },
   'networking.k8s.io/v1 ServiceCIDR': {
     kind: 'ServiceCIDR',
-    change: (fields, { name }, key) => ({ kind: 'ServiceCIDR', key, object: readServiceCIDR(fields, name) }),
+    change: (fields, identity, key) => ({
+      kind: 'ServiceCIDR',
+      key,
+      object: readServiceCIDR(fields, identity),
+    }),
   },
 }

@@ -6,26 +6,28 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { Encoder, type EventType } from '../../../tools/apiserver/encoder.ts'
-import type { RESOURCES, ApiObject as ServedObject } from '../../../tools/apiserver/kinds.ts'
+import { RESOURCES, type Resource, type ApiObject as ServedObject } from '../../../tools/apiserver/kinds.ts'
 import { encodeFrame, encodeObject, encodeUnknown } from '../../../tools/apiserver/protobuf.ts'
 import { makeEndpoint, makeService } from '../../model/fixtures.ts'
+import { Sharing } from '../sharing.ts'
 import type { Kind } from '../source.ts'
 import { type FrameSplitter, LengthFrames, LineFrames } from './frames.ts'
 import type { Decoder, Item } from './items.ts'
 import { JsonDecoder } from './json-decoder.ts'
-import { Sharing } from './sharing.ts'
-import { ProtobufDecoder, type ProtobufKind } from './wire-decoder.ts'
+import { ProtobufDecoder } from './protobuf-decoder.ts'
 
-const KINDS: Readonly<Record<(typeof RESOURCES)[number], ProtobufKind>> = {
+const KINDS: Readonly<Record<Resource, Kind>> = {
   services: 'Service',
   endpointslices: 'EndpointSlice',
   nodes: 'Node',
   servicecidrs: 'ServiceCIDR',
+  pods: 'Pod',
+  namespaces: 'Namespace',
 }
 
 const golden = (name: string): Buffer => readFileSync(join(import.meta.dirname, 'testdata', name))
 const json = (kind: Kind) => new JsonDecoder(kind, new Sharing())
-const binary = (kind: ProtobufKind) => new ProtobufDecoder(kind, new Sharing())
+const binary = (kind: Kind) => new ProtobufDecoder(kind, new Sharing())
 
 function list(decoder: Decoder, body: Buffer) {
   const { items, ...rest } = decoder.list(body)
@@ -36,7 +38,7 @@ const events = (decoder: Decoder, frames: FrameSplitter, bytes: Buffer): Item[] 
   frames.push(bytes).map((frame) => decoder.event(frame))
 
 /** An event of one object, as both decoders see it: they must agree. */
-function both(resource: keyof typeof KINDS, object: object, type: EventType = 'ADDED'): Item {
+function both(resource: Resource, object: object, type: EventType = 'ADDED'): Item {
   const kind = KINDS[resource]
   const served = object as ServedObject
   const encoder = new Encoder()
@@ -67,7 +69,8 @@ const sliceOf = (fields: object) => ({
 })
 
 describe('bytes of a real API server: protobuf says the same as JSON', () => {
-  for (const [resource, kind] of Object.entries(KINDS)) {
+  for (const resource of RESOURCES) {
+    const kind = KINDS[resource]
     test(`in a list of ${resource}`, () => {
       const fromJson = list(json(kind), golden(`${resource}.list.json`))
       assert.deepEqual(list(binary(kind), golden(`${resource}.list.pb`)), fromJson)
@@ -264,6 +267,32 @@ describe('made-up objects: protobuf says the same as JSON', () => {
     )
   })
 
+  test('Pods and Namespaces, without what nobody reads', () => {
+    const addresses = some(fc.record({ ip: text }, optional))
+    const status = fc.record(
+      { phase: fc.constantFrom('Running', 'Failed'), podIP: filled, podIPs: addresses },
+      optional,
+    )
+    const spec = fc.record({ nodeName: filled, hostNetwork: fc.boolean() }, optional)
+    fc.assert(
+      fc.property(meta, spec, status, (metadata, spec, status) => {
+        const annotations = { 'sluice.dev/a': 'b', 'somebody/else': 'x' }
+        const item = both('pods', {
+          kind: 'Pod',
+          apiVersion: 'v1',
+          metadata: { ...metadata, annotations },
+          spec,
+          status,
+        })
+        assert.deepEqual(item.type === 'object' && 'annotations' in item.object && item.object.annotations, {
+          'sluice.dev/a': 'b',
+        })
+        const { namespace: _, ...own } = metadata
+        both('namespaces', { kind: 'Namespace', apiVersion: 'v1', metadata: own })
+      }),
+    )
+  })
+
   test('Nodes and ServiceCIDRs', () => {
     const address = fc.record(
       { type: fc.constantFrom('InternalIP', 'ExternalIP', 'Hostname'), address: text },
@@ -356,35 +385,39 @@ describe('garbage', () => {
     }
   })
 
-  test('pods and namespaces are read in JSON alone, without what nobody reads', () => {
-    const read = (resource: 'pods' | 'namespaces', kind: Kind, object: object) => {
-      const event = new Encoder().event('ADDED', resource, object as ServedObject, 'json')
-      const [item] = events(json(kind), new LineFrames(), event)
-      return item?.type === 'object' ? [item.key, item.object] : item
+  test('whatever is cut off, an object is named whole or not at all, and one that is gone is gone', () => {
+    const spec = { type: 'NodePort', ports: [{ port: 80 }] }
+    const whole = encodeObject({ kind: 'Service', metadata, spec })
+    const keys = new Set<string | undefined>()
+    for (let length = 0; length < whole.length; length++) {
+      const bytes = encodeUnknown('v1', 'Service', whole.subarray(0, length))
+      const [item] = events(binary('Service'), new LengthFrames(), encodeFrame('MODIFIED', bytes))
+      assert.ok(item?.type === 'garbage' || item?.type === 'object')
+      keys.add(item.key)
+      const [gone] = events(binary('Service'), new LengthFrames(), encodeFrame('DELETED', bytes))
+      assert.equal(gone?.type, item.key === undefined ? 'garbage' : 'gone')
     }
-    const annotations = { 'sluice.dev/socket-load-balancing': 'true', 'somebody/else': 'x' }
-    const kept = { 'sluice.dev/socket-load-balancing': 'true' }
-    const pod = { name: 'a', namespace: 'n', resourceVersion: '4', annotations }
-    const spec = { nodeName: 'n1', containers: [{ name: 'main' }] }
-    const status = { phase: 'Running', podIP: '10.1.1.1', podIPs: [{ ip: '10.1.1.1' }, { ip: 'fd00::1' }] }
-    assert.deepEqual(read('pods', 'Pod', { apiVersion: 'v1', kind: 'Pod', metadata: pod, spec, status }), [
-      'n/a',
-      {
-        namespace: 'n',
-        name: 'a',
-        annotations: kept,
-        nodeName: 'n1',
-        hostNetwork: false,
-        ended: false,
-        addresses: ['10.1.1.1', 'fd00::1'],
-      },
-    ])
-    const namespace = {
-      apiVersion: 'v1',
-      kind: 'Namespace',
-      metadata: { name: 'n', resourceVersion: '5', annotations },
+    assert.deepEqual([...keys], [undefined, 'default/web'])
+  })
+
+  test('a field of the wrong wire type, or of one that does not exist, is named', () => {
+    const table: readonly (readonly [spec: readonly number[], message: RegExp])[] = [
+      [[0x20, 1], /ServiceSpec\.type has wire type 0, and must have 2/],
+      [[0x62, 1, 49], /ServiceSpec\.healthCheckNodePort has wire type 2, and must have 0/],
+      [[0x08, 1], /ServiceSpec\.ports has wire type 0, and must have 2/],
+      [[0x0a, 2, 0x1a, 0], /ServicePort\.port has wire type 2, and must have 0/],
+      [[0xa7, 6, 0], /invalid wire type 7/],
+    ]
+    const whole = encodeObject({ kind: 'Service', metadata })
+    for (const [spec, message] of table) {
+      const bytes = Buffer.concat([whole, Buffer.from([0x12, spec.length, ...spec])])
+      const unknown = encodeUnknown('v1', 'Service', bytes)
+      const [item] = events(binary('Service'), new LengthFrames(), encodeFrame('ADDED', unknown))
+      assert.ok(item?.type === 'garbage')
+      assert.equal(item.key, 'default/web')
+      assert.equal(item.problem.object, 'Service default/web')
+      assert.match(item.problem.message, message)
     }
-    assert.deepEqual(read('namespaces', 'Namespace', namespace), ['n', { name: 'n', annotations: kept }])
   })
 
   test('an object of another kind, or without a name, is none', () => {

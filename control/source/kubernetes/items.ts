@@ -84,27 +84,3 @@ export function garbage(kind: Kind, key: string | undefined, version: string, er
       : { field: '', message: `cannot be decoded: ${error instanceof Error ? error.message : error}` }
   return { type: 'garbage', key, version, problem: { object, ...wrong } }
 }
-
-/**
- * Labels and annotations are kept only where somebody reads them: those that tools leave on objects are longer than
- * all the rest.
- */
-export function isKeptLabel(kind: Kind, name: string): boolean {
-  switch (kind) {
-    case 'Service':
-      return name.startsWith('service.kubernetes.io/')
-    case 'EndpointSlice':
-      return name === 'kubernetes.io/service-name'
-    case 'Node':
-      return true
-    case 'ServiceCIDR':
-    case 'Pod':
-    case 'Namespace':
-      return false
-  }
-}
-
-/** See `isKeptLabel`. */
-export function isKeptAnnotation(kind: Kind, name: string): boolean {
-  return ['Service', 'Pod', 'Namespace'].includes(kind) && name.startsWith('sluice.dev/')
-}

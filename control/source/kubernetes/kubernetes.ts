@@ -2,12 +2,12 @@
 
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../log.ts'
+import { Sharing } from '../sharing.ts'
 import type { Source, SourceListener, SourceProblem } from '../source.ts'
 import { ApiConnection } from './connection.ts'
 import { CredentialReader } from './credentials.ts'
 import { Reflector } from './reflector.ts'
 import { type Resource, resourcesFor } from './resources.ts'
-import { Sharing } from './sharing.ts'
 import { defaultTiming, type Timing } from './timing.ts'
 
 export interface KubernetesOptions {

@@ -11,11 +11,11 @@ import { expectedState } from '../../../tools/cases/expected.ts'
 import { service, slice } from '../../../tools/cases/manifests.ts'
 import { FakeClock } from '../../clock.fake.ts'
 import { desiredState, nodeFacts } from '../../model/desired.ts'
+import { Sharing } from '../sharing.ts'
 import { Store } from '../store.ts'
 import type { Answer, Connection } from './connection.ts'
 import { Reflector } from './reflector.ts'
 import { resourcesFor } from './resources.ts'
-import { Sharing } from './sharing.ts'
 import { defaultTiming, type Timing } from './timing.ts'
 
 const CONTENT_TYPES = { json: 'application/json', protobuf: 'application/vnd.kubernetes.protobuf' }

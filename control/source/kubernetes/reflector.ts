@@ -2,6 +2,7 @@
 
 import type { Clock, Timer } from '../../clock.ts'
 import type { Problem } from '../../model/types.ts'
+import type { Sharing } from '../sharing.ts'
 import type { Change } from '../source.ts'
 import type { Answer, Connection } from './connection.ts'
 import {
@@ -20,11 +21,10 @@ import { FrameError, type FrameSplitter, LengthFrames, LineFrames } from './fram
 import { Inventory, type ObjectItem } from './inventory.ts'
 import type { ApiStatus, Decoder, Item, ListPage } from './items.ts'
 import { JsonDecoder } from './json-decoder.ts'
+import { ProtobufDecoder } from './protobuf-decoder.ts'
 import type { Resource } from './resources.ts'
-import type { Sharing } from './sharing.ts'
 import { Body, Lease, pause, Turns } from './stream.ts'
 import type { Timing } from './timing.ts'
-import { ProtobufDecoder } from './wire-decoder.ts'
 
 /** What is told of one kind of objects. Calls do not throw and do not wait. */
 export interface ReflectorListener {
@@ -66,12 +66,11 @@ export class Reflector {
     const { resource, sharing, contentType } = parts
     this.#parts = parts
     this.#inventory = new Inventory(resource.kind)
-    const { kind } = resource
-    const decoders = new Map<string, Decoder>([[JSON_TYPE, new JsonDecoder(kind, sharing)]])
-    const hasProtobuf = kind !== 'Pod' && kind !== 'Namespace'
-    if (hasProtobuf) decoders.set(PROTOBUF, new ProtobufDecoder(kind, sharing))
-    this.#decoders = decoders
-    this.#course = initialCourse(hasProtobuf ? contentType : 'json')
+    this.#decoders = new Map<string, Decoder>([
+      [PROTOBUF, new ProtobufDecoder(resource.kind, sharing)],
+      [JSON_TYPE, new JsonDecoder(resource.kind, sharing)],
+    ])
+    this.#course = initialCourse(contentType)
   }
 
   /** Objects that cannot be decoded. The same list as before if it has not changed. */

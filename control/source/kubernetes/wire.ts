@@ -1,66 +1,108 @@
 /**
- * Reading protobuf messages. The only file that knows protobufjs.
- *
- * The messages are read by hand over its `Reader`, not by a generated module: of the hundred fields of a Service a
- * dozen are wanted, and reading them straight into what the model takes makes no object that is thrown away again. While
- * a message is read, the reader's end is the end of the message: no field reaches beyond it, however garbled it is.
+ * What the generated readers of protobuf messages are made of: reading one field. The only file that knows protobufjs's
+ * runtime. While a message is read, the reader's end is the end of the message: no field reaches beyond it, however
+ * garbled it is. All of it throws Error for bytes that are no such field.
  */
 
 import protobuf from 'protobufjs/minimal.js'
 
 export type Reader = protobuf.Reader
 
-/** A reader at the beginning of the bytes. */
-export function readerOf(bytes: Buffer): Reader {
+/** Wire types. */
+const VARINT = 0
+const BYTES = 2
+
+/** A reader at the beginning of the bytes. What it reads as bytes shares memory with them. */
+export function readerOf(bytes: Uint8Array): Reader {
   return protobuf.Reader.create(bytes)
 }
-
-/** The tag of a field that holds a text, bytes or a message. */
-export const chunk = (field: number): number => (field << 3) | 2
-
-/** The tag of a field that holds a whole number or a truth value. */
-export const varint = (field: number): number => field << 3
 
 /** Whether the message has no further field. */
 export function atEnd(reader: Reader): boolean {
   return reader.pos >= reader.len
 }
 
-/** Skips a field that nobody reads, or one of another type than it should have. */
+/** Skips a field that nobody reads. */
 export function skip(reader: Reader, tag: number): void {
   reader.skipType(tag & 7, 0, tag >>> 3)
 }
 
-/** Reads the message in a field, to its end. Throws Error for bytes that are no such message. */
-export function message<T>(reader: Reader, read: (reader: Reader) => T): T {
-  const outerEnd = enter(reader)
-  const value = read(reader)
-  reader.len = outerEnd
-  return value
+/** @param field as an error names it: `ServicePort.name` */
+export function text(reader: Reader, tag: number, field: string): string {
+  expect(tag, BYTES, field)
+  return reader.string()
 }
 
-/** A text in a message of which it is the only field that is wanted: `{ name }`, and the like. */
-export function textInside(reader: Reader, field: number): string {
-  const outerEnd = enter(reader)
-  let text = ''
-  while (!atEnd(reader)) {
-    const tag = reader.tag()
-    if (tag === chunk(field)) text = reader.string()
-    else skip(reader, tag)
-  }
-  reader.len = outerEnd
-  return text
+/** See `text`. */
+export function bytes(reader: Reader, tag: number, field: string): Uint8Array {
+  expect(tag, BYTES, field)
+  return reader.bytes()
+}
+
+/** See `text`. */
+export function int32(reader: Reader, tag: number, field: string): number {
+  expect(tag, VARINT, field)
+  return reader.int32()
+}
+
+/** See `text`. Beyond 53 bits it is not exact. */
+export function int64(reader: Reader, tag: number, field: string): number {
+  expect(tag, VARINT, field)
+  return Number(reader.int64())
+}
+
+/** See `text`. */
+export function bool(reader: Reader, tag: number, field: string): boolean {
+  expect(tag, VARINT, field)
+  return reader.bool()
 }
 
 /**
  * Narrows the reader to the message in a field. Returns the end of the message around it, which `reader.len` is set to
  * again when the inner one has been read.
  */
-export function enter(reader: Reader): number {
+export function enter(reader: Reader, tag: number, field: string): number {
+  expect(tag, BYTES, field)
   const size = reader.size()
   const outerEnd = reader.len
   const end = reader.pos + size
-  if (end > outerEnd) throw new RangeError(`a field of ${size} bytes is longer than what it is in`)
+  if (end > outerEnd) throw new RangeError(`${field} has ${size} bytes, more than what it is in`)
   reader.len = end
   return outerEnd
+}
+
+/** The list with one more. One that holds a single item, as most do, is as small as can be. */
+export function append<T>(list: T[] | undefined, item: T): T[] {
+  if (list === undefined) return [item]
+  list.push(item)
+  return list
+}
+
+/** Texts by name. Without a prototype, for a name can be any text. */
+export type TextMap = Record<string, string>
+
+/** Reads one entry of a map, and returns the map with it. */
+export function entry(reader: Reader, tag: number, field: string, map: TextMap | undefined): TextMap {
+  const outerEnd = enter(reader, tag, field)
+  let key = ''
+  let value = ''
+  while (!atEnd(reader)) {
+    const inner = reader.tag()
+    if (inner >>> 3 === 1) key = text(reader, inner, field)
+    else if (inner >>> 3 === 2) value = text(reader, inner, field)
+    else skip(reader, inner)
+  }
+  reader.len = outerEnd
+  const into: TextMap = map ?? Object.create(null)
+  into[key] = value
+  return into
+}
+
+/** A time as the API's JSON has it, in seconds since 1970; empty where there is none. */
+export function rfc3339(seconds: number | undefined): string {
+  return seconds === undefined ? '' : new Date(seconds * 1000).toISOString().replace('.000Z', 'Z')
+}
+
+function expect(tag: number, type: number, field: string): void {
+  if ((tag & 7) !== type) throw new Error(`${field} has wire type ${tag & 7}, and must have ${type}`)
 }

@@ -3,7 +3,7 @@
  * services have the same ports: kept once, they cost nothing.
  */
 
-import type { EndpointPort, ServicePortSpec } from '../../model/types.ts'
+import type { EndpointPort, ServicePortSpec } from '../model/types.ts'
 
 /** So many different ones are remembered; then it begins anew, so that what is long gone does not stay for ever. */
 export const REMEMBERED_MAX = 16_384
