@@ -35,6 +35,15 @@ export interface SourceListener {
   note(message: string): void
 }
 
+/** How fresh what a source knows of one kind of objects is. */
+export interface Freshness {
+  readonly kind: Kind
+  /** Milliseconds since the source last heard anything of the kind, if only that nothing is new; undefined: never yet. */
+  readonly ageMs: number | undefined
+  /** For longer than a silence can be good: what is known may be out of date, though it stays in force. */
+  readonly isStalled: boolean
+}
+
 /** A source of objects. */
 export interface Source {
   /** As a person names it: `files:/etc/sluice`. */
@@ -45,4 +54,9 @@ export interface Source {
    * server that is away, a file that is malformed) is told as a problem and tried again.
    */
   start(listener: SourceListener, signal: AbortSignal): Promise<void>
+  /**
+   * Of each kind that the source hears of from elsewhere, as things are now. None before it is started, and none of a
+   * source that looks for itself. Cheap.
+   */
+  freshness(): readonly Freshness[]
 }

@@ -17,6 +17,7 @@ export const NODE_NAME = 'node-a'
 /** A thousandth of what suits a real cluster, about. */
 export const QUICK: NonNullable<KubernetesOptions['timing']> = {
   inactivityMs: 400,
+  quietWatchMs: 400,
   backoffMinMs: 10,
   backoffMaxMs: 100,
   pageSize: 3,

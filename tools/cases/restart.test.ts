@@ -32,7 +32,7 @@ describe('B45 a partial view after a start', () => {
       rig.server.behaviour.pace = { chunkBytes: 200, pauseMs: 2 }
       const client = rig.client({
         recorder,
-        timing: { pageSize: 1, inactivityMs: 5000, backoffMinMs: 10, backoffMaxMs: 100 },
+        timing: { pageSize: 1, inactivityMs: 5000, quietWatchMs: 5000, backoffMinMs: 10, backoffMaxMs: 100 },
       })
       await eventually('it is synced', () => client.store.synced)
       await eventually('it has compared', () => recorder.syncs > 1)

@@ -61,11 +61,10 @@ function emitMessage({ name, comment, fieldsArray: fields }: protobuf.Type): str
   return `${comment === null ? '' : `/** ${comment.replaceAll('\n', ' ')} */\n`}export interface ${name} {
 ${fields.map((field) => `  ${field.name}: ${typeOf(field)}\n`).join('')}}
 
-export function empty${name}(): ${name} {
-  return { ${fields.map((field) => `${field.name}: ${emptyOf(field)}`).join(', ')} }
-}
-
-export function read${name}(reader: Reader, into = empty${name}()): ${name} {
+export function read${name}(
+  reader: Reader,
+  into: ${name} = { ${fields.map((field) => `${field.name}: ${emptyOf(field)}`).join(', ')} },
+): ${name} {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {

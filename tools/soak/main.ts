@@ -29,7 +29,7 @@ const GROWTH_MAX = 1.2
 const SAMPLE_INTERVAL_MS = 500
 
 /** A hundredth of what suits a real cluster, about. */
-const TIMING = { inactivityMs: 1500, backoffMinMs: 20, backoffMaxMs: 500, pageSize: 50 }
+const TIMING = { inactivityMs: 1500, quietWatchMs: 1500, backoffMinMs: 20, backoffMaxMs: 500, pageSize: 50 }
 
 interface Score {
   passed: number

@@ -31,6 +31,7 @@ export function filesSource(folder: string, delays = defaultDelays, clock = syst
       if (signal.aborted) watcher.stop()
       void watcher.follow()
     },
+    freshness: () => [],
   }
 }
 

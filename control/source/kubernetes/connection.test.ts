@@ -165,6 +165,15 @@ for (const [version, makeServer] of Object.entries(servers)) {
       await api.close()
     })
 
+    test('shows whether a stream is pinged, also through a proxy', async () => {
+      for (const proxy of [undefined, await Running.start(httpProxy())]) {
+        const api = connection(server.port, proxy && `http://127.0.0.1:${proxy.port}`)
+        const { pinged } = await get(api, '/watch')
+        assert.equal(pinged, version === 'HTTP/2')
+        await api.close()
+      }
+    })
+
     test('that was silent is not used again', async () => {
       const api = connection(server.port)
       const abort = new AbortController()

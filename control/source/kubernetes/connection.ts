@@ -15,6 +15,11 @@ export interface Answer {
   readonly contentType: string
   /** From the header Retry-After. */
   readonly retryAfterMs: number | undefined
+  /**
+   * Of an answer that goes on until somebody ends it: the connection is asked for signs of life meanwhile, see
+   * `Timing.pingMs`. Of others it says nothing.
+   */
+  readonly pinged: boolean
   /** Breaking off its iteration ends the request. Throws Error where the connection breaks. */
   readonly body: AsyncIterable<Buffer>
   /** The server does not take the credentials this was asked with: the next ones are read anew. */
@@ -65,6 +70,7 @@ export class ApiConnection implements Connection {
       status: statusCode,
       contentType: mediaType(headers['content-type']),
       retryAfterMs: retryAfter(headers['retry-after']),
+      pinged: !isHttp1Stream(headers),
       body,
       refuseCredentials: () => this.#reader.refused(credentials),
     }
@@ -120,6 +126,14 @@ function connectionKey({ tls, proxy }: Credentials): string {
   const { ca, cert, key, servername, rejectUnauthorized } = tls
   const parts = [ca, cert, key].map((part) => part?.toString('latin1'))
   return hash('sha256', JSON.stringify([...parts, servername, rejectUnauthorized, proxy]))
+}
+
+/**
+ * In HTTP/1 a body whose length is not known comes in chunks or ends with the connection, and the headers say which (RFC
+ * 9112 section 6.3). HTTP/2, which is pinged, has no such headers (RFC 9113 section 8.2.2).
+ */
+function isHttp1Stream(headers: Readonly<Record<string, unknown>>): boolean {
+  return 'transfer-encoding' in headers || 'connection' in headers
 }
 
 function mediaType(header: string | readonly string[] | undefined): string {

@@ -23,6 +23,8 @@ export interface Course {
   readonly protobuf: boolean
   /** False after a list whose pages came too slowly: by the time of the next one the first was forgotten. */
   readonly pages: boolean
+  /** The last stream came over a connection that is pinged. */
+  readonly pinged: boolean
   /** In a row, since a watch last went well or the server at least said something sensible. */
   readonly failures: number
   /** How often the version was too old since a watch last went well. */
@@ -91,6 +93,7 @@ export function initialCourse(contentType: 'protobuf' | 'json'): Course {
     fieldSelector: true,
     protobuf: contentType === 'protobuf',
     pages: true,
+    pinged: true,
     failures: 0,
     expiries: 0,
     wasUnauthorized: false,
@@ -115,7 +118,7 @@ export function nextRequest(course: Course, { resource, timing, chance }: Circum
   } else {
     query.set('watch', '1')
     query.set('allowWatchBookmarks', 'true')
-    query.set('timeoutSeconds', String(Math.ceil(timing.watchTimeoutSeconds * (1 + chance))))
+    query.set('timeoutSeconds', String(Math.ceil(timeoutSeconds(course, mode, timing) * (1 + chance))))
     if (mode === 'watch') query.set('resourceVersion', course.version ?? '')
     else {
       query.set('sendInitialEvents', 'true')
@@ -130,6 +133,11 @@ export function nextRequest(course: Course, { resource, timing, chance }: Circum
   }
 }
 
+/** A list that takes its time is not to be cut short. */
+function timeoutSeconds({ pinged }: Course, mode: Mode, timing: Timing): number {
+  return pinged || mode === 'streaming list' ? timing.watchTimeoutSeconds : timing.unpingedWatchTimeoutSeconds
+}
+
 function modeOf({ version, continueToken, streamingLists }: Course): Mode {
   if (version !== undefined) return 'watch'
   return streamingLists && continueToken === '' ? 'streaming list' : 'list'
@@ -142,6 +150,11 @@ function acceptOf(protobuf: boolean, mode: Mode): string {
 }
 
 // ---- what happens while an answer comes in ----
+
+/** A stream has begun to come in. */
+export function streamingOver(course: Course, { pinged }: Pick<Course, 'pinged'>): Course {
+  return pinged === course.pinged ? course : { ...course, pinged }
+}
 
 /** A stream has come so far. */
 export function movedTo(course: Course, version: string): Course {

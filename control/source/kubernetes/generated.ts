@@ -23,11 +23,10 @@ export interface Unknown {
   raw: Uint8Array
 }
 
-export function emptyUnknown(): Unknown {
-  return { typeMeta: undefined, raw: new Uint8Array() }
-}
-
-export function readUnknown(reader: Reader, into = emptyUnknown()): Unknown {
+export function readUnknown(
+  reader: Reader,
+  into: Unknown = { typeMeta: undefined, raw: new Uint8Array() },
+): Unknown {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -51,11 +50,10 @@ export interface TypeMeta {
   kind: string
 }
 
-export function emptyTypeMeta(): TypeMeta {
-  return { kind: '' }
-}
-
-export function readTypeMeta(reader: Reader, into = emptyTypeMeta()): TypeMeta {
+export function readTypeMeta(
+  reader: Reader,
+  into: TypeMeta = { kind: '' },
+): TypeMeta {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -73,11 +71,10 @@ export interface RawExtension {
   raw: Uint8Array
 }
 
-export function emptyRawExtension(): RawExtension {
-  return { raw: new Uint8Array() }
-}
-
-export function readRawExtension(reader: Reader, into = emptyRawExtension()): RawExtension {
+export function readRawExtension(
+  reader: Reader,
+  into: RawExtension = { raw: new Uint8Array() },
+): RawExtension {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -96,11 +93,10 @@ export interface WatchEvent {
   object: RawExtension | undefined
 }
 
-export function emptyWatchEvent(): WatchEvent {
-  return { type: '', object: undefined }
-}
-
-export function readWatchEvent(reader: Reader, into = emptyWatchEvent()): WatchEvent {
+export function readWatchEvent(
+  reader: Reader,
+  into: WatchEvent = { type: '', object: undefined },
+): WatchEvent {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -126,11 +122,10 @@ export interface List {
   items: Uint8Array[] | undefined
 }
 
-export function emptyList(): List {
-  return { metadata: undefined, items: undefined }
-}
-
-export function readList(reader: Reader, into = emptyList()): List {
+export function readList(
+  reader: Reader,
+  into: List = { metadata: undefined, items: undefined },
+): List {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -155,11 +150,10 @@ export interface ListMeta {
   continue: string
 }
 
-export function emptyListMeta(): ListMeta {
-  return { resourceVersion: '', continue: '' }
-}
-
-export function readListMeta(reader: Reader, into = emptyListMeta()): ListMeta {
+export function readListMeta(
+  reader: Reader,
+  into: ListMeta = { resourceVersion: '', continue: '' },
+): ListMeta {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -183,11 +177,10 @@ export interface Status {
   code: number
 }
 
-export function emptyStatus(): Status {
-  return { message: '', reason: '', details: undefined, code: 0 }
-}
-
-export function readStatus(reader: Reader, into = emptyStatus()): Status {
+export function readStatus(
+  reader: Reader,
+  into: Status = { message: '', reason: '', details: undefined, code: 0 },
+): Status {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -217,11 +210,10 @@ export interface StatusDetails {
   causes: StatusCause[] | undefined
 }
 
-export function emptyStatusDetails(): StatusDetails {
-  return { causes: undefined }
-}
-
-export function readStatusDetails(reader: Reader, into = emptyStatusDetails()): StatusDetails {
+export function readStatusDetails(
+  reader: Reader,
+  into: StatusDetails = { causes: undefined },
+): StatusDetails {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -242,11 +234,10 @@ export interface StatusCause {
   reason: string
 }
 
-export function emptyStatusCause(): StatusCause {
-  return { reason: '' }
-}
-
-export function readStatusCause(reader: Reader, into = emptyStatusCause()): StatusCause {
+export function readStatusCause(
+  reader: Reader,
+  into: StatusCause = { reason: '' },
+): StatusCause {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -265,11 +256,10 @@ export interface AnyObject {
   metadata: Uint8Array
 }
 
-export function emptyAnyObject(): AnyObject {
-  return { metadata: new Uint8Array() }
-}
-
-export function readAnyObject(reader: Reader, into = emptyAnyObject()): AnyObject {
+export function readAnyObject(
+  reader: Reader,
+  into: AnyObject = { metadata: new Uint8Array() },
+): AnyObject {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -292,11 +282,10 @@ export interface ObjectMeta {
   annotations: TextMap | undefined
 }
 
-export function emptyObjectMeta(): ObjectMeta {
-  return { name: '', namespace: '', resourceVersion: '', creationTimestamp: '', labels: undefined, annotations: undefined }
-}
-
-export function readObjectMeta(reader: Reader, into = emptyObjectMeta()): ObjectMeta {
+export function readObjectMeta(
+  reader: Reader,
+  into: ObjectMeta = { name: '', namespace: '', resourceVersion: '', creationTimestamp: '', labels: undefined, annotations: undefined },
+): ObjectMeta {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -333,11 +322,10 @@ export interface Time {
   seconds: number | undefined
 }
 
-export function emptyTime(): Time {
-  return { seconds: undefined }
-}
-
-export function readTime(reader: Reader, into = emptyTime()): Time {
+export function readTime(
+  reader: Reader,
+  into: Time = { seconds: undefined },
+): Time {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -357,11 +345,10 @@ export interface Service {
   status: ServiceStatus | undefined
 }
 
-export function emptyService(): Service {
-  return { metadata: undefined, spec: undefined, status: undefined }
-}
-
-export function readService(reader: Reader, into = emptyService()): Service {
+export function readService(
+  reader: Reader,
+  into: Service = { metadata: undefined, spec: undefined, status: undefined },
+): Service {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -404,11 +391,10 @@ export interface ServiceSpec {
   internalTrafficPolicy: string | undefined
 }
 
-export function emptyServiceSpec(): ServiceSpec {
-  return { ports: undefined, clusterIP: '', type: '', externalIPs: undefined, sessionAffinity: '', loadBalancerSourceRanges: undefined, externalTrafficPolicy: '', healthCheckNodePort: 0, sessionAffinityConfig: undefined, clusterIPs: undefined, internalTrafficPolicy: undefined }
-}
-
-export function readServiceSpec(reader: Reader, into = emptyServiceSpec()): ServiceSpec {
+export function readServiceSpec(
+  reader: Reader,
+  into: ServiceSpec = { ports: undefined, clusterIP: '', type: '', externalIPs: undefined, sessionAffinity: '', loadBalancerSourceRanges: undefined, externalTrafficPolicy: '', healthCheckNodePort: 0, sessionAffinityConfig: undefined, clusterIPs: undefined, internalTrafficPolicy: undefined },
+): ServiceSpec {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -465,11 +451,10 @@ export interface ServicePort {
   nodePort: number
 }
 
-export function emptyServicePort(): ServicePort {
-  return { name: '', protocol: '', port: 0, nodePort: 0 }
-}
-
-export function readServicePort(reader: Reader, into = emptyServicePort()): ServicePort {
+export function readServicePort(
+  reader: Reader,
+  into: ServicePort = { name: '', protocol: '', port: 0, nodePort: 0 },
+): ServicePort {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -496,11 +481,10 @@ export interface SessionAffinityConfig {
   clientIP: ClientIPConfig | undefined
 }
 
-export function emptySessionAffinityConfig(): SessionAffinityConfig {
-  return { clientIP: undefined }
-}
-
-export function readSessionAffinityConfig(reader: Reader, into = emptySessionAffinityConfig()): SessionAffinityConfig {
+export function readSessionAffinityConfig(
+  reader: Reader,
+  into: SessionAffinityConfig = { clientIP: undefined },
+): SessionAffinityConfig {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -521,11 +505,10 @@ export interface ClientIPConfig {
   timeoutSeconds: number | undefined
 }
 
-export function emptyClientIPConfig(): ClientIPConfig {
-  return { timeoutSeconds: undefined }
-}
-
-export function readClientIPConfig(reader: Reader, into = emptyClientIPConfig()): ClientIPConfig {
+export function readClientIPConfig(
+  reader: Reader,
+  into: ClientIPConfig = { timeoutSeconds: undefined },
+): ClientIPConfig {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -543,11 +526,10 @@ export interface ServiceStatus {
   loadBalancer: LoadBalancerStatus | undefined
 }
 
-export function emptyServiceStatus(): ServiceStatus {
-  return { loadBalancer: undefined }
-}
-
-export function readServiceStatus(reader: Reader, into = emptyServiceStatus()): ServiceStatus {
+export function readServiceStatus(
+  reader: Reader,
+  into: ServiceStatus = { loadBalancer: undefined },
+): ServiceStatus {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -568,11 +550,10 @@ export interface LoadBalancerStatus {
   ingress: LoadBalancerIngress[] | undefined
 }
 
-export function emptyLoadBalancerStatus(): LoadBalancerStatus {
-  return { ingress: undefined }
-}
-
-export function readLoadBalancerStatus(reader: Reader, into = emptyLoadBalancerStatus()): LoadBalancerStatus {
+export function readLoadBalancerStatus(
+  reader: Reader,
+  into: LoadBalancerStatus = { ingress: undefined },
+): LoadBalancerStatus {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -594,11 +575,10 @@ export interface LoadBalancerIngress {
   ipMode: string | undefined
 }
 
-export function emptyLoadBalancerIngress(): LoadBalancerIngress {
-  return { ip: '', ipMode: undefined }
-}
-
-export function readLoadBalancerIngress(reader: Reader, into = emptyLoadBalancerIngress()): LoadBalancerIngress {
+export function readLoadBalancerIngress(
+  reader: Reader,
+  into: LoadBalancerIngress = { ip: '', ipMode: undefined },
+): LoadBalancerIngress {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -621,11 +601,10 @@ export interface Node {
   status: NodeStatus | undefined
 }
 
-export function emptyNode(): Node {
-  return { metadata: undefined, spec: undefined, status: undefined }
-}
-
-export function readNode(reader: Reader, into = emptyNode()): Node {
+export function readNode(
+  reader: Reader,
+  into: Node = { metadata: undefined, spec: undefined, status: undefined },
+): Node {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -659,11 +638,10 @@ export interface NodeSpec {
   podCIDRs: string[] | undefined
 }
 
-export function emptyNodeSpec(): NodeSpec {
-  return { podCIDR: '', podCIDRs: undefined }
-}
-
-export function readNodeSpec(reader: Reader, into = emptyNodeSpec()): NodeSpec {
+export function readNodeSpec(
+  reader: Reader,
+  into: NodeSpec = { podCIDR: '', podCIDRs: undefined },
+): NodeSpec {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -684,11 +662,10 @@ export interface NodeStatus {
   addresses: NodeAddress[] | undefined
 }
 
-export function emptyNodeStatus(): NodeStatus {
-  return { addresses: undefined }
-}
-
-export function readNodeStatus(reader: Reader, into = emptyNodeStatus()): NodeStatus {
+export function readNodeStatus(
+  reader: Reader,
+  into: NodeStatus = { addresses: undefined },
+): NodeStatus {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -710,11 +687,10 @@ export interface NodeAddress {
   address: string
 }
 
-export function emptyNodeAddress(): NodeAddress {
-  return { type: '', address: '' }
-}
-
-export function readNodeAddress(reader: Reader, into = emptyNodeAddress()): NodeAddress {
+export function readNodeAddress(
+  reader: Reader,
+  into: NodeAddress = { type: '', address: '' },
+): NodeAddress {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -883,11 +859,10 @@ export interface EndpointSlice {
   addressType: string
 }
 
-export function emptyEndpointSlice(): EndpointSlice {
-  return { metadata: undefined, endpoints: undefined, ports: undefined, addressType: '' }
-}
-
-export function readEndpointSlice(reader: Reader, into = emptyEndpointSlice()): EndpointSlice {
+export function readEndpointSlice(
+  reader: Reader,
+  into: EndpointSlice = { metadata: undefined, endpoints: undefined, ports: undefined, addressType: '' },
+): EndpointSlice {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -926,11 +901,10 @@ export interface Endpoint {
   hints: EndpointHints | undefined
 }
 
-export function emptyEndpoint(): Endpoint {
-  return { addresses: undefined, conditions: undefined, nodeName: undefined, hints: undefined }
-}
-
-export function readEndpoint(reader: Reader, into = emptyEndpoint()): Endpoint {
+export function readEndpoint(
+  reader: Reader,
+  into: Endpoint = { addresses: undefined, conditions: undefined, nodeName: undefined, hints: undefined },
+): Endpoint {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -965,11 +939,10 @@ export interface EndpointConditions {
   terminating: boolean | undefined
 }
 
-export function emptyEndpointConditions(): EndpointConditions {
-  return { ready: undefined, serving: undefined, terminating: undefined }
-}
-
-export function readEndpointConditions(reader: Reader, into = emptyEndpointConditions()): EndpointConditions {
+export function readEndpointConditions(
+  reader: Reader,
+  into: EndpointConditions = { ready: undefined, serving: undefined, terminating: undefined },
+): EndpointConditions {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -994,11 +967,10 @@ export interface EndpointHints {
   forNodes: ForNode[] | undefined
 }
 
-export function emptyEndpointHints(): EndpointHints {
-  return { forZones: undefined, forNodes: undefined }
-}
-
-export function readEndpointHints(reader: Reader, into = emptyEndpointHints()): EndpointHints {
+export function readEndpointHints(
+  reader: Reader,
+  into: EndpointHints = { forZones: undefined, forNodes: undefined },
+): EndpointHints {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -1025,11 +997,10 @@ export interface ForZone {
   name: string
 }
 
-export function emptyForZone(): ForZone {
-  return { name: '' }
-}
-
-export function readForZone(reader: Reader, into = emptyForZone()): ForZone {
+export function readForZone(
+  reader: Reader,
+  into: ForZone = { name: '' },
+): ForZone {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -1047,11 +1018,10 @@ export interface ForNode {
   name: string
 }
 
-export function emptyForNode(): ForNode {
-  return { name: '' }
-}
-
-export function readForNode(reader: Reader, into = emptyForNode()): ForNode {
+export function readForNode(
+  reader: Reader,
+  into: ForNode = { name: '' },
+): ForNode {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -1071,11 +1041,10 @@ export interface EndpointPort {
   port: number | undefined
 }
 
-export function emptyEndpointPort(): EndpointPort {
-  return { name: undefined, protocol: undefined, port: undefined }
-}
-
-export function readEndpointPort(reader: Reader, into = emptyEndpointPort()): EndpointPort {
+export function readEndpointPort(
+  reader: Reader,
+  into: EndpointPort = { name: undefined, protocol: undefined, port: undefined },
+): EndpointPort {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -1100,11 +1069,10 @@ export interface ServiceCIDR {
   spec: ServiceCIDRSpec | undefined
 }
 
-export function emptyServiceCIDR(): ServiceCIDR {
-  return { metadata: undefined, spec: undefined }
-}
-
-export function readServiceCIDR(reader: Reader, into = emptyServiceCIDR()): ServiceCIDR {
+export function readServiceCIDR(
+  reader: Reader,
+  into: ServiceCIDR = { metadata: undefined, spec: undefined },
+): ServiceCIDR {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -1131,11 +1099,10 @@ export interface ServiceCIDRSpec {
   cidrs: string[] | undefined
 }
 
-export function emptyServiceCIDRSpec(): ServiceCIDRSpec {
-  return { cidrs: undefined }
-}
-
-export function readServiceCIDRSpec(reader: Reader, into = emptyServiceCIDRSpec()): ServiceCIDRSpec {
+export function readServiceCIDRSpec(
+  reader: Reader,
+  into: ServiceCIDRSpec = { cidrs: undefined },
+): ServiceCIDRSpec {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {

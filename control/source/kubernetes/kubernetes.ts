@@ -3,7 +3,7 @@
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../log.ts'
 import { Sharing } from '../sharing.ts'
-import type { Source, SourceListener, SourceProblem } from '../source.ts'
+import type { Freshness, Source, SourceListener, SourceProblem } from '../source.ts'
 import { ApiConnection } from './connection.ts'
 import { CredentialReader } from './credentials.ts'
 import { Reflector } from './reflector.ts'
@@ -33,6 +33,7 @@ const NAME = 'kubernetes'
  * force meanwhile, and what has gone while nobody looked is removed when it is back.
  */
 export function kubernetesSource(options: KubernetesOptions): Source {
+  let follower: Follower | undefined
   return {
     name: NAME,
     async start(listener, signal) {
@@ -45,9 +46,10 @@ export function kubernetesSource(options: KubernetesOptions): Source {
         throw new Error(`--source kubernetes: ${reason}`, { cause: error })
       }
       log.info('following the cluster', { server: reader.server })
-      const follower = new Follower(options, reader, listener)
+      follower = new Follower(options, reader, listener)
       void follower.run(signal)
     },
+    freshness: () => follower?.freshness() ?? [],
   }
 }
 
@@ -93,6 +95,10 @@ class Follower {
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all(Array.from(this.#reflectors.values(), (reflector) => reflector.run(signal)))
     await this.#connection.close()
+  }
+
+  freshness(): readonly Freshness[] {
+    return Array.from(this.#reflectors.values(), (reflector) => reflector.freshness)
   }
 
   #listed(resource: Resource): void {

@@ -6,7 +6,6 @@
 import type { Sharing } from '../sharing.ts'
 import type { Kind } from '../source.ts'
 import {
-  emptyAnyObject,
   readAnyObject,
   readEndpointSlice,
   readList,
@@ -108,7 +107,7 @@ function unwrap(bytes: Uint8Array): { readonly kind: string; readonly raw: Uint8
  * metadata that are garbled themselves.
  */
 function metadataAlone(raw: Uint8Array): object {
-  const object = emptyAnyObject()
+  const object = { metadata: new Uint8Array() }
   try {
     readAnyObject(readerOf(raw), object)
   } catch {

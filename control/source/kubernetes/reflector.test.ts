@@ -1,199 +1,12 @@
-/** All reflectors of a cluster, on an API server without a network and by a clock that is told what time it is. */
+/** All reflectors of a cluster together. */
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { Encoder, type Encoding } from '../../../tools/apiserver/encoder.ts'
-import { KINDS, type Manifest, type Resource } from '../../../tools/apiserver/kinds.ts'
-import { ObjectStore, type StoreEvent } from '../../../tools/apiserver/objects.ts'
-import { Pages } from '../../../tools/apiserver/pages.ts'
-import { expectedState } from '../../../tools/cases/expected.ts'
+import type { Manifest } from '../../../tools/apiserver/kinds.ts'
 import { service, slice } from '../../../tools/cases/manifests.ts'
-import { FakeClock } from '../../clock.fake.ts'
-import { desiredState, nodeFacts } from '../../model/desired.ts'
-import { Sharing } from '../sharing.ts'
-import { Store } from '../store.ts'
-import type { Answer, Connection } from './connection.ts'
-import { Reflector } from './reflector.ts'
-import { resourcesFor } from './resources.ts'
-import { defaultTiming, type Timing } from './timing.ts'
-
-const CONTENT_TYPES = { json: 'application/json', protobuf: 'application/vnd.kubernetes.protobuf' }
-
-/** What comes in over a connection. */
-class Stream implements AsyncIterable<Buffer> {
-  #chunks: (Buffer | 'end' | Error)[] = []
-  #wake = Promise.withResolvers<void>()
-
-  push(...chunks: readonly (Buffer | 'end' | Error)[]): void {
-    this.#chunks.push(...chunks)
-    this.#wake.resolve()
-    this.#wake = Promise.withResolvers()
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
-    for (;;) {
-      const chunk = this.#chunks.shift()
-      if (chunk === undefined) await this.#wake.promise
-      else if (chunk === 'end') return
-      else if (chunk instanceof Error) throw chunk
-      else yield chunk
-    }
-  }
-}
-
-/** An API server in memory. What it does wrong is said by its fields. */
-class FakeApi implements Connection {
-  readonly objects = new ObjectStore()
-  readonly encoder = new Encoder()
-  readonly encoding: Encoding
-  readonly requests: { readonly resource: Resource; readonly query: URLSearchParams }[] = []
-  readonly watches = new Map<Stream, Resource>()
-  streamingLists = true
-  isDown = false
-  /** Where bytes are cut into chunks. */
-  cut = (bytes: Buffer): Buffer[] => [bytes]
-  readonly #pages = new Pages()
-
-  constructor(encoding: Encoding = 'protobuf') {
-    this.encoding = encoding
-    this.objects.onEvent((event) => {
-      for (const [stream, resource] of this.watches)
-        if (resource === event.resource) this.#tell(stream, event)
-    })
-  }
-
-  async get(target: string, _accept: string, signal: AbortSignal): Promise<Answer> {
-    if (this.isDown) throw new Error('connect ECONNREFUSED')
-    const { pathname, searchParams: query } = new URL(target, 'https://server')
-    const info = Object.values(KINDS).find(({ base, resource }) => `${base}/${resource}` === pathname)
-    assert.ok(info !== undefined, pathname)
-    const { resource } = info
-    this.requests.push({ resource, query })
-    const stream = new Stream()
-    signal.addEventListener('abort', () => stream.push(new Error('aborted')))
-    const status = query.has('watch')
-      ? this.#watch(stream, resource, query)
-      : this.#list(stream, resource, query)
-    return {
-      status,
-      contentType: CONTENT_TYPES[this.encoding],
-      retryAfterMs: undefined,
-      body: stream,
-      refuseCredentials: () => assert.fail('nobody said 401'),
-    }
-  }
-
-  /** Ends all watches, well or badly. */
-  endWatches(how: 'end' | Error): void {
-    for (const stream of this.watches.keys()) stream.push(how)
-    this.watches.clear()
-  }
-
-  #list(stream: Stream, resource: Resource, query: URLSearchParams): number {
-    const { objects } = this
-    const limit = Number(query.get('limit') ?? 0)
-    const token = query.get('continue')
-    const page =
-      token === null
-        ? this.#pages.first(objects.list(resource), objects.revision, limit)
-        : this.#pages.next(token, limit, objects.compacted)
-    if (page === undefined) return this.#refuse(stream, 410, 'Expired')
-    const body = this.encoder.list(resource, page.metadata, page.objects, this.encoding)
-    stream.push(...this.cut(body), 'end')
-    return 200
-  }
-
-  #watch(stream: Stream, resource: Resource, query: URLSearchParams): number {
-    const isList = query.get('sendInitialEvents') === 'true'
-    if (isList && !this.streamingLists) return this.#refuse(stream, 422, 'Invalid')
-    if (isList) {
-      for (const object of this.objects.list(resource))
-        this.#tell(stream, { type: 'ADDED', object, resource })
-      const metadata = {
-        resourceVersion: String(this.objects.revision),
-        annotations: { 'k8s.io/initial-events-end': 'true' },
-      }
-      stream.push(...this.cut(this.encoder.bookmark(resource, metadata, this.encoding)))
-    } else {
-      const events = this.objects.eventsSince(resource, Number(query.get('resourceVersion')))
-      if (events === undefined) return this.#refuse(stream, 410, 'Expired')
-      for (const event of events) this.#tell(stream, event)
-    }
-    this.watches.set(stream, resource)
-    return 200
-  }
-
-  #refuse(stream: Stream, code: number, reason: string): number {
-    stream.push(this.encoder.status({ code, reason, message: '' }, this.encoding), 'end')
-    return code
-  }
-
-  #tell(stream: Stream, { type, object, resource }: Pick<StoreEvent, 'type' | 'object' | 'resource'>): void {
-    stream.push(...this.cut(this.encoder.event(type, resource, object, this.encoding)))
-  }
-}
-
-/** The reflectors of a node with the server that they ask. */
-class Rig implements Disposable {
-  readonly api: FakeApi
-  readonly clock = new FakeClock()
-  readonly store = new Store('node-a', { changed: () => undefined, note: () => undefined })
-  readonly reflectors: Reflector[]
-  readonly notes: string[] = []
-  listed = 0
-  readonly #abort = new AbortController()
-
-  constructor(api: FakeApi, timing: Partial<Timing> = {}) {
-    this.api = api
-    const listener = this.store.attach('kubernetes')
-    const sharing = new Sharing()
-    this.reflectors = resourcesFor('node-a').map(
-      (resource) =>
-        new Reflector({
-          resource,
-          connection: api,
-          listener: {
-            apply: (changes) => listener.apply(changes),
-            listed: () => {
-              this.listed += 1
-            },
-            changed: () => undefined,
-            note: (message) => this.notes.push(message),
-          },
-          sharing,
-          contentType: api.encoding,
-          clock: this.clock,
-          timing: { ...defaultTiming, pageSize: 2, ...timing },
-          random: () => 0.5,
-        }),
-    )
-    for (const reflector of this.reflectors) void reflector.run(this.#abort.signal)
-  }
-
-  /** Lets everything settle: pauses pass, and what is silent is given up. */
-  async settle(ms = 200_000): Promise<void> {
-    await this.clock.advance(ms)
-  }
-
-  get desired() {
-    const { cluster } = this.store
-    return desiredState(cluster, nodeFacts('node-a', cluster.node, [])).desired
-  }
-
-  /** What the server's objects mean, all at once. */
-  get expected() {
-    const resources = Object.keys(KINDS) as Resource[]
-    return expectedState(
-      resources.flatMap((resource) => this.api.objects.list(resource)),
-      'node-a',
-    )
-  }
-
-  [Symbol.dispose](): void {
-    this.#abort.abort()
-  }
-}
+import { FakeApi, ReflectorRig as Rig } from '../../../tools/cases/reflectors.ts'
+import { defaultTiming } from './timing.ts'
 
 const web = service('web', '10.96.0.1')
 const webSlice = (address: string): Manifest => slice('web-1', 'web', [address])
@@ -248,7 +61,7 @@ describe('a cluster', () => {
     const silent = [...api.watches.keys()]
     for (const stream of silent) api.watches.delete(stream)
     api.objects.put(webSlice('10.1.1.1'))
-    await rig.settle(defaultTiming.inactivityMs)
+    await rig.settle(defaultTiming.quietWatchMs)
     assert.equal(api.watches.size, 4)
     assert.deepEqual(rig.desired, rig.expected)
     assert.equal(
@@ -256,6 +69,82 @@ describe('a cluster', () => {
       4,
       'nothing was listed anew',
     )
+  })
+
+  test('over connections that nobody pings is known to be silent within a minute', async () => {
+    const api = new FakeApi()
+    api.pinged = false
+    api.objects.put(web)
+    using rig = new Rig(api)
+    await rig.settle(1000)
+    // First the streams that began as lists, then watches.
+    for (const address of ['10.1.1.1', '10.1.1.2']) {
+      api.watches.clear()
+      api.objects.put(webSlice(address))
+      await rig.settle(60_000)
+      assert.equal(api.watches.size, 4)
+      assert.deepEqual(rig.desired, rig.expected)
+    }
+    assert.ok(rig.reflectors.every(({ trouble }) => trouble === undefined))
+    // What is well but quiet is not taken for silent: the server ends each watch before that.
+    const limits = api.requests.slice(-4).map(({ query }) => Number(query.get('timeoutSeconds')))
+    assert.deepEqual(limits, [38, 38, 38, 38])
+    const before = rig.notes.length
+    for (let i = 0; i < 10; i++) {
+      await rig.settle(38_000)
+      api.endWatches('end')
+    }
+    assert.ok(rig.notes.slice(before).every((note) => / watch: closed /.test(note)))
+    assert.equal(rig.notes.length - before, 4 * 9)
+  })
+
+  test('over connections that are pinged may be quiet for longer than a minute', async () => {
+    const api = new FakeApi()
+    using rig = new Rig(api)
+    await rig.settle(1000)
+    const before = api.requests.length
+    await rig.settle(defaultTiming.quietWatchMs - 2000)
+    assert.equal(api.requests.length, before)
+    await rig.settle(3000)
+    assert.equal(api.requests.length, before + 4)
+    assert.ok(api.requests.slice(-4).every(({ query }) => query.get('timeoutSeconds') === '450'))
+  })
+
+  test('that does not even answer is asked anew within a minute', async () => {
+    const api = new FakeApi()
+    api.isMute = true
+    using rig = new Rig(api)
+    await rig.settle(59_000)
+    assert.equal(api.unanswered, 4)
+    api.isMute = false
+    await rig.settle(3000)
+    assert.equal(rig.listed, 4)
+  })
+
+  test('is fresh as long as the server says anything, and stalled when asking again does not help', async () => {
+    const api = new FakeApi()
+    using rig = new Rig(api)
+    const stalled = () => rig.reflectors.filter(({ freshness }) => freshness.isStalled).length
+    const ages = () => rig.reflectors.map(({ freshness }) => freshness.ageMs)
+    assert.deepEqual(ages(), [undefined, undefined, undefined, undefined])
+    await rig.settle(0)
+    assert.deepEqual(ages(), [0, 0, 0, 0])
+    await rig.settle(5000)
+    api.objects.put(web)
+    await rig.settle(1000)
+    assert.deepEqual(ages(), [1000, 6000, 6000, 6000])
+    assert.deepEqual(
+      rig.reflectors.map(({ freshness }) => freshness.kind),
+      ['Service', 'EndpointSlice', 'Node', 'ServiceCIDR'],
+    )
+    api.isDown = true
+    await rig.settle(140_000)
+    assert.equal(stalled(), 0)
+    await rig.settle(20_000)
+    assert.equal(stalled(), 4)
+    api.isDown = false
+    await rig.settle(60_000)
+    assert.equal(stalled(), 0)
   })
 
   test('is not asked more often than allowed while it ends every watch at once', async () => {

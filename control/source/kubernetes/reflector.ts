@@ -3,7 +3,7 @@
 import type { Clock, Timer } from '../../clock.ts'
 import type { Problem } from '../../model/types.ts'
 import type { Sharing } from '../sharing.ts'
-import type { Change } from '../source.ts'
+import type { Change, Freshness } from '../source.ts'
 import type { Answer, Connection } from './connection.ts'
 import {
   type ApiRequest,
@@ -15,9 +15,11 @@ import {
   movedTo,
   nextRequest,
   type Outcome,
+  streamingOver,
   type Trouble,
 } from './course.ts'
 import { FrameError, type FrameSplitter, LengthFrames, LineFrames } from './frames.ts'
+import { freshnessOf } from './freshness.ts'
 import { Inventory, type ObjectItem } from './inventory.ts'
 import type { ApiStatus, Decoder, Item, ListPage } from './items.ts'
 import { JsonDecoder } from './json-decoder.ts'
@@ -61,9 +63,11 @@ export class Reflector {
   #course: Course
   /** Of the list that is being read. */
   #pages = new Body()
+  readonly #startedMs: number
+  #heardMs: number | undefined
 
   constructor(parts: ReflectorParts) {
-    const { resource, sharing, contentType } = parts
+    const { resource, sharing, contentType, clock } = parts
     this.#parts = parts
     this.#inventory = new Inventory(resource.kind)
     this.#decoders = new Map<string, Decoder>([
@@ -71,6 +75,7 @@ export class Reflector {
       [JSON_TYPE, new JsonDecoder(resource.kind, sharing)],
     ])
     this.#course = initialCourse(contentType)
+    this.#startedMs = clock.nowMs()
   }
 
   /** Objects that cannot be decoded. The same list as before if it has not changed. */
@@ -81,6 +86,14 @@ export class Reflector {
   /** What keeps the objects from being followed. */
   get trouble(): Trouble | undefined {
     return this.#course.trouble
+  }
+
+  /** See `Source.freshness`. */
+  get freshness(): Freshness {
+    const { resource, clock, timing } = this.#parts
+    const { isAbsent } = this.#course
+    const silence = { kind: resource.kind, startedMs: this.#startedMs, heardMs: this.#heardMs, isAbsent }
+    return freshnessOf(silence, clock.nowMs(), timing)
   }
 
   /** Follows until the signal is aborted. Never rejects. */
@@ -102,6 +115,7 @@ export class Reflector {
     const { listener } = this.#parts
     const before = this.#course
     this.#course = next
+    if (next.isAbsent) this.#heard()
     if (next.isAbsent && !before.isAbsent) {
       // Of what the server does not have there is nothing.
       this.#inventory.beginList()
@@ -109,6 +123,10 @@ export class Reflector {
     }
     if (next.isListed && !before.isListed) listener.listed()
     if (next.trouble !== before.trouble) listener.changed()
+  }
+
+  #heard(): void {
+    this.#heardMs = this.#parts.clock.nowMs()
   }
 
   #apply(changes: readonly Change[]): void {
@@ -126,6 +144,7 @@ export class Reflector {
     }
     lease.renew()
     if (answer.status !== 200) return await this.#readRefusal(answer, lease)
+    this.#heard()
     const decoder = this.#decoders.get(answer.contentType)
     if (decoder === undefined) {
       // Read, so that the connection is free for the next request.
@@ -195,12 +214,15 @@ export class Reflector {
     const { clock, timing } = this.#parts
     const frames: FrameSplitter = answer.contentType === PROTOBUF ? new LengthFrames() : new LineFrames()
     const turns = new Turns(clock, timing.turnMs)
+    this.#course = streamingOver(this.#course, answer)
+    if (answer.pinged) lease.extend(timing.quietWatchMs)
     using proof = new Proof(clock, timing.backoffMinMs, () => this.#move(goesWell(this.#course)))
     if (request.beginsList) this.#inventory.beginList()
     else proof.begin()
     for await (const chunk of untilBroken(answer.body)) {
       if (chunk === 'broken') return { type: lease.wasSilent ? 'silent' : 'cut', lasted: proof.isGiven }
       lease.renew()
+      this.#heard()
       const end = turns.work(() => this.#takeChunk(chunk, frames, decoder))
       if (end !== undefined) return end
       if (this.#course.version !== undefined) proof.begin()

@@ -11,7 +11,7 @@ import { SilenceError } from './connection.ts'
 export class Lease implements Disposable {
   readonly #abort = new AbortController()
   readonly #clock: Clock
-  readonly #silenceMs: number
+  #silenceMs: number
   readonly #outer: AbortSignal
   readonly #onOuter = () => this.#abort.abort(this.#outer.reason)
   #lastMs: number
@@ -39,6 +39,12 @@ export class Lease implements Disposable {
   /** Something has come. Cheap: the timer is looked at when it runs, not moved each time. */
   renew(): void {
     this.#lastMs = this.#clock.nowMs()
+  }
+
+  /** From now on so much silence is allowed: not less than before. */
+  extend(silenceMs: number): void {
+    this.#silenceMs = silenceMs
+    this.renew()
   }
 
   [Symbol.dispose](): void {
