@@ -713,11 +713,10 @@ export interface Pod {
   status: PodStatus | undefined
 }
 
-export function emptyPod(): Pod {
-  return { metadata: undefined, spec: undefined, status: undefined }
-}
-
-export function readPod(reader: Reader, into = emptyPod()): Pod {
+export function readPod(
+  reader: Reader,
+  into: Pod = { metadata: undefined, spec: undefined, status: undefined },
+): Pod {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -751,11 +750,10 @@ export interface PodSpec {
   hostNetwork: boolean
 }
 
-export function emptyPodSpec(): PodSpec {
-  return { nodeName: '', hostNetwork: false }
-}
-
-export function readPodSpec(reader: Reader, into = emptyPodSpec()): PodSpec {
+export function readPodSpec(
+  reader: Reader,
+  into: PodSpec = { nodeName: '', hostNetwork: false },
+): PodSpec {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -778,11 +776,10 @@ export interface PodStatus {
   podIPs: PodIP[] | undefined
 }
 
-export function emptyPodStatus(): PodStatus {
-  return { phase: '', podIP: '', podIPs: undefined }
-}
-
-export function readPodStatus(reader: Reader, into = emptyPodStatus()): PodStatus {
+export function readPodStatus(
+  reader: Reader,
+  into: PodStatus = { phase: '', podIP: '', podIPs: undefined },
+): PodStatus {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -809,11 +806,10 @@ export interface PodIP {
   ip: string
 }
 
-export function emptyPodIP(): PodIP {
-  return { ip: '' }
-}
-
-export function readPodIP(reader: Reader, into = emptyPodIP()): PodIP {
+export function readPodIP(
+  reader: Reader,
+  into: PodIP = { ip: '' },
+): PodIP {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
@@ -831,11 +827,10 @@ export interface Namespace {
   metadata: ObjectMeta | undefined
 }
 
-export function emptyNamespace(): Namespace {
-  return { metadata: undefined }
-}
-
-export function readNamespace(reader: Reader, into = emptyNamespace()): Namespace {
+export function readNamespace(
+  reader: Reader,
+  into: Namespace = { metadata: undefined },
+): Namespace {
   while (!atEnd(reader)) {
     const tag = reader.tag()
     switch (tag >>> 3) {
