@@ -190,9 +190,9 @@ group('an external client at a node port', () => {
       mark: ACCEPT,
     },
     {
-      it: 'is always to be masqueraded where kube-proxy is to be matched',
+      it: 'is masqueraded wherever the model says always',
       backends: [BRIDGE_POD],
-      options: { constants: { preserve_client: 0 } },
+      more: { masquerade: { external: 'ALWAYS' } },
       mark: ACCEPT | MASQUERADE,
     },
     {

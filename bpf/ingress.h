@@ -53,15 +53,19 @@ static __always_inline bool may_go_on(struct flow *flow, const struct packet *pa
 	return serves(flow) && (packet->protocol != IPPROTO_TCP || is_open(flow));
 }
 
-/* Does a backend on another node, or one whose answers take another way, see the node's address? */
-static __always_inline bool needs_masquerade(struct __sk_buff *skb, const struct request *request,
-					     const struct device *device, const struct backend *backend)
+/*
+ * Does the backend see the node's address? Where it is a matter of need: if it is on another node, or its answers
+ * take another way. The answers to a pod behind a device of its own always pass there.
+ */
+static __always_inline bool is_masqueraded(struct __sk_buff *skb, const struct request *request,
+					   const struct device *device, const struct backend *backend)
 {
-	if (!(backend->flags & BACKEND_FLAG_ON_NODE))
-		return true;
-	if (request->list_kind == LIST_KIND_LOCAL)
-		return false; /* externalTrafficPolicy: Local promises the client's address */
-	return !preserve_client || !replies_return(skb, device, &backend->address, &request->client);
+	if (request->masquerade != MASQUERADE_IF_NEEDED)
+		return request->masquerade == MASQUERADE_ALWAYS;
+	if (device->class != DEVICE_CLASS_EXTERNAL)
+		return false;
+	return !(backend->flags & BACKEND_FLAG_ON_NODE) ||
+	       !replies_return(skb, device, &backend->address, &request->client);
 }
 
 /* The step to this backend for the request's client. */
@@ -74,12 +78,14 @@ static __always_inline void aim_flow(struct __sk_buff *skb, struct flow *flow, c
 	flow->to.destination_port = backend->port;
 	if (device->class == DEVICE_CLASS_EXTERNAL) {
 		flow->flags |= FLOW_FLAG_EXTERNAL;
-		if (needs_masquerade(skb, request, device, backend))
-			flow->flags |= FLOW_FLAG_MASQUERADE;
 	} else if (SAME(&backend->address, &request->client)) {
 		flow->flags |= FLOW_FLAG_HAIRPIN;
 		flow->to.source = request->hairpin_source;
-	} else if (on_same_bridge(skb, device, &request->client, &backend->address)) {
+		return;
+	}
+	if (is_masqueraded(skb, request, device, backend)) {
+		flow->flags |= FLOW_FLAG_MASQUERADE;
+	} else if (!(flow->flags & FLOW_FLAG_EXTERNAL) && on_same_bridge(skb, device, &request->client, &backend->address)) {
 		flow->flags |= FLOW_FLAG_SAME_BRIDGE;
 	}
 }
@@ -159,8 +165,7 @@ __noinline int ask(struct __sk_buff *skb, struct packet *packet, struct device *
 		return VERDICT_NEXT;
 	__builtin_memset(&scratch->asked, 0, sizeof(scratch->asked));
 	scratch->asked.client = packet->tuple.source;
-	if (!fill_request(&scratch->asked, &scratch->frontend,
-			  device->class == DEVICE_CLASS_EXTERNAL ? CLIENT_CLASS_EXTERNAL : CLIENT_CLASS_INTERNAL))
+	if (!fill_request(&scratch->asked, &scratch->frontend, client_class(device, &packet->tuple.source)))
 		return VERDICT_NEXT;
 	/* Whether there is an endpoint or not: who is kept out must not learn it. */
 	if (is_guarded(&scratch->asked, &scratch->frontend) && !is_in_source_ranges(&scratch->asked))

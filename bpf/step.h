@@ -28,7 +28,7 @@ __noinline int deliver(struct __sk_buff *skb, struct tuple *from, struct step *s
 /* Sends a packet that ingress has translated on its way. */
 static __always_inline int send_on(struct __sk_buff *skb, struct tuple *from, struct step *step)
 {
-	if (step->flags & FLOW_FLAG_EXTERNAL)
+	if (step->flags & (FLOW_FLAG_EXTERNAL | FLOW_FLAG_MASQUERADE))
 		skb->mark |= step->flags & FLOW_FLAG_MASQUERADE ? mark_accept | mark_masquerade : mark_accept;
 	return step->flags & (FLOW_FLAG_HAIRPIN | FLOW_FLAG_SAME_BRIDGE) ? deliver(skb, from, step) : VERDICT_NEXT;
 }

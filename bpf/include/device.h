@@ -40,6 +40,16 @@ static __always_inline struct device *first_device(struct __sk_buff *skb)
 	return device && (device->flags & DEVICE_FLAG_BRIDGE_PORT || is_for_node(skb, device)) ? device : NULL;
 }
 
+/* What the client at `address` is, whose packet came in on this device. */
+static __always_inline __u32 client_class(const struct device *device, const addr_t *address)
+{
+	struct local_cidr_key key = { .prefix_length = 8 * sizeof(*address), .address = *address };
+
+	if (device->flags & DEVICE_FLAG_INTERNAL || bpf_map_lookup_elem(&local_cidrs, &key))
+		return CLIENT_CLASS_INTERNAL;
+	return CLIENT_CLASS_EXTERNAL;
+}
+
 /*
  * The route of a packet that came in on `ifindex`, in the scratch area. NULL: there
  * is none. `result` tells whether the neighbour is known.

@@ -58,7 +58,7 @@ enum frontend_flag {
 	FRONTEND_FLAG_ON_NODE = 1, /* the address is one of this node's */
 };
 
-/* Where a client is, as the device tells through which its packet came. */
+/* What a client is, as its device or its address tells. */
 enum client_class {
 	CLIENT_CLASS_INTERNAL, /* a pod, or a process of this node */
 	CLIENT_CLASS_EXTERNAL,
@@ -75,6 +75,13 @@ enum list_kind {
 enum when_empty {
 	WHEN_EMPTY_REJECT,
 	WHEN_EMPTY_DROP,
+};
+
+/* Does a backend see the node's address instead of the client's? */
+enum masquerade {
+	MASQUERADE_NEVER,
+	MASQUERADE_IF_NEEDED, /* where the answers would not come back through this node */
+	MASQUERADE_ALWAYS,
 };
 
 enum scheduler {
@@ -128,8 +135,8 @@ enum flow_state {
 enum flow_flag {
 	FLOW_FLAG_REQUEST = 1,	   /* keyed by the client's tuple; else by the reply's */
 	FLOW_FLAG_HAIRPIN = 2,	   /* client and backend are one: both at ingress */
-	FLOW_FLAG_EXTERNAL = 4,	   /* the client is external: packets carry the accept bit */
-	FLOW_FLAG_MASQUERADE = 8,  /* packets carry the masquerade bit */
+	FLOW_FLAG_EXTERNAL = 4,	   /* it came by an external device: packets carry the accept bit */
+	FLOW_FLAG_MASQUERADE = 8,  /* packets carry the masquerade and the accept bit */
 	FLOW_FLAG_SAME_BRIDGE = 16, /* backend on the client's bridge: its MAC is written */
 	FLOW_FLAG_DIRECT = 32,	   /* no service: a direct connection given another source port */
 	FLOW_FLAG_CONFIRMED = 64,  /* the client proved that it receives */
@@ -148,6 +155,7 @@ enum device_flag {
 	DEVICE_FLAG_BRIDGE_PORT = 1, /* mac is the bridge's */
 	DEVICE_FLAG_ISOLATED = 2,    /* isolated port: never MAC to MAC */
 	DEVICE_FLAG_BRIDGE = 4,	     /* a bridge: its ports have seen the packet before */
+	DEVICE_FLAG_INTERNAL = 8,    /* the clients behind it are internal, whatever their address */
 };
 
 /* Bits of struct node_address.flags. */
@@ -210,9 +218,16 @@ struct cluster_ip {
 	__u32 services; /* how many service ports have it */
 };
 
+/* A range whose addresses are internal clients, whatever device they are behind. */
+struct local_cidr_key {
+	__u32 prefix_length; /* bits */
+	addr_t address;
+};
+
 struct service {
 	__u8 list[8];	    /* [2 * frontend_kind + client_class]: enum list_kind */
 	__u8 when_empty[8]; /* the same index: enum when_empty */
+	__u8 masquerade[8]; /* the same index: enum masquerade */
 	__u32 affinity_seconds; /* sessionAffinity ClientIP; 0: none */
 	__u32 flags;		/* enum service_flag */
 	__u8 cluster_ip[16];	/* network order; IPv4 in the first four bytes */
@@ -462,7 +477,7 @@ ASSERT_SIZE(struct flow, 108);
 ASSERT_SIZE(struct socket, 72);
 ASSERT_SIZE(struct socket_peer, 64);
 #endif
-ASSERT_SIZE(struct service, 56);
+ASSERT_SIZE(struct service, 64);
 ASSERT_SIZE(struct list, 8);
 ASSERT_SIZE(struct device, 16);
 

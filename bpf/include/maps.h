@@ -28,6 +28,7 @@
 #define maglev_slots CONCAT(maglev, FAMILY)
 #define affinities CONCAT(affinity, FAMILY)
 #define source_ranges CONCAT(source_ranges, FAMILY)
+#define local_cidrs CONCAT(local_cidrs, FAMILY)
 #define flows CONCAT(flows, FAMILY)
 #define embryonic CONCAT(embryonic, FAMILY)
 #define outbounds CONCAT(outbound, FAMILY)
@@ -62,6 +63,7 @@ MAP(backends, BPF_MAP_TYPE_ARRAY, 1 << 20, PREALLOC, __u32, struct backend);
 MAP(maglev_slots, BPF_MAP_TYPE_ARRAY, 1, PREALLOC, __u32, __u32);
 MAP(affinities, BPF_MAP_TYPE_LRU_HASH, 1 << 17, PREALLOC, struct affinity_key, struct affinity);
 MAP(source_ranges, BPF_MAP_TYPE_LPM_TRIE, 1 << 16, ON_DEMAND, struct source_range_key, __u32);
+MAP(local_cidrs, BPF_MAP_TYPE_LPM_TRIE, 16, ON_DEMAND, struct local_cidr_key, __u32);
 
 MAP(flows, BPF_MAP_TYPE_HASH, 1 << 19, PREALLOC, struct flow_key, struct flow);
 MAP(embryonic, BPF_MAP_TYPE_LRU_HASH, 1 << 17, PREALLOC, struct flow_key, struct flow);
@@ -97,7 +99,6 @@ const volatile __u32 udp_unreplied_seconds = 30;
 const volatile __u32 udp_replied_seconds = 180;
 const volatile __u8 have_set_retval = 1;
 const volatile __u8 have_csum_ipv6 = 0;
-const volatile __u8 preserve_client = 1;
 
 /* Never read: brings the enumerations into the BTF for the generator. */
 const volatile struct {
@@ -107,6 +108,7 @@ const volatile struct {
 	enum client_class client_class;
 	enum list_kind list_kind;
 	enum when_empty when_empty;
+	enum masquerade masquerade;
 	enum scheduler scheduler;
 	enum service_flag service_flag;
 	enum backend_state backend_state;

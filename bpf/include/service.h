@@ -105,6 +105,7 @@ static __always_inline bool fill_request(struct request *request, const struct f
 	request->service = id;
 	request->list_kind = service->list[rule];
 	request->when_empty = service->when_empty[rule];
+	request->masquerade = service->masquerade[rule];
 	request->list = id * LIST_KIND_COUNT + request->list_kind;
 	request->affinity_seconds = service->affinity_seconds;
 	request->service_flags = service->flags;

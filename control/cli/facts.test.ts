@@ -24,7 +24,7 @@ const DNS: ServiceName = {
 const ALL = { service: undefined, protocol: undefined, family: undefined }
 
 const at = (address: string, port = 8080): EndpointFact => ({ address, port })
-const cluster = { list: 'cluster', whenEmpty: 'reject' } as const
+const cluster = { list: 'cluster', whenEmpty: 'reject', masquerade: 'if-needed' } as const
 const both = { internal: cluster, external: cluster }
 
 function service(over: Partial<ServiceFact> = {}): ServiceFact {
@@ -59,7 +59,7 @@ const dns = service({
 const localNodePort = service({
   choices: {
     ClusterIP: both,
-    NodePort: { internal: cluster, external: { list: 'local', whenEmpty: 'drop' } },
+    NodePort: { internal: cluster, external: { list: 'local', whenEmpty: 'drop', masquerade: 'never' } },
     LoadBalancer: both,
     ExternalIP: both,
   },
@@ -134,7 +134,7 @@ default/web:http  TCP       10.96.0.10:80  ClusterIP  cluster                   
               address: null,
               port: 30080,
               internal: cluster,
-              external: { list: 'local', whenEmpty: 'drop' },
+              external: { list: 'local', whenEmpty: 'drop', masquerade: 'never' },
             },
           ],
           cluster: [{ address: '10.244.2.2', port: 8080 }],

@@ -1,6 +1,14 @@
 /** What the commands print: the facts that the pinned maps hold, decoded. Addresses are canonical text. */
 
-import type { ClientClass, Family, FrontendKind, ListKind, Protocol, Scheduler } from '../model/types.ts'
+import type {
+  Choice,
+  ClientClass,
+  Family,
+  FrontendKind,
+  ListKind,
+  Protocol,
+  Scheduler,
+} from '../model/types.ts'
 
 /** What a service port is called. */
 export interface ServiceName {
@@ -32,9 +40,7 @@ export interface ServiceFact {
   readonly frontends: readonly FrontendFact[]
   readonly lists: Readonly<Record<ListKind, readonly EndpointFact[]>>
   /** Which list a kind of frontend gives to a class of clients, and what it does when that is empty. */
-  readonly choices: Readonly<
-    Record<FrontendKind, Readonly<Record<ClientClass, { list: ListKind; whenEmpty: 'reject' | 'drop' }>>>
-  >
+  readonly choices: Readonly<Record<FrontendKind, Readonly<Record<ClientClass, Choice>>>>
   readonly scheduler: Scheduler
   /** 0: none. */
   readonly affinitySeconds: number

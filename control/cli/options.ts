@@ -5,6 +5,7 @@
 
 import { parseAddress } from '../model/address.ts'
 import type { SocketMode } from '../model/pod-sockets.ts'
+import type { ModelSettings } from '../model/settings.ts'
 import { Refusal } from './refusal.ts'
 
 /** Where the pins are when nobody says otherwise. */
@@ -12,6 +13,10 @@ export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/sluice'
 
 /** Where containerd and CRI-O have pods' network namespaces, and `ip netns` its own. */
 export const DEFAULT_NETNS_DIR = '/run/netns'
+/** kube-proxy's default, too. */
+export const DEFAULT_MASQUERADE_BIT = 14
+/** Bits of the packet mark: this packet may pass FORWARD, this one was sent back by us. */
+export const OWN_MARK_BITS = [13, 12] as const
 
 export type OutputFormat = 'table' | 'json'
 
@@ -59,6 +64,10 @@ export interface RunOptions extends RootOption {
   readonly netnsDir: string
   /** Entries by map name, instead of the defaults in the object. */
   readonly mapSizes: Readonly<Record<string, number>>
+  /** Who is a pod of this node, and whose address is kept. */
+  readonly model: ModelSettings
+  /** Bit of the packet mark that has netfilter masquerade. */
+  readonly masqueradeBit: number
   /** klog's: 0 to 2 info, 3 and 4 debug, 5 and more trace. */
   readonly verbosity: number
   readonly loggingFormat: 'text' | 'json'

@@ -33,6 +33,12 @@ async function read(...args: string[]) {
   return seen
 }
 
+/** What `run` makes of the options that nobody gave. */
+const TRAFFIC = {
+  model: { detectLocal: { mode: 'devices' }, masqueradeAll: false, clientAddress: 'preserve' },
+  masqueradeBit: 14,
+}
+
 describe('commands and their options', () => {
   const cases: [line: string, called: unknown[]][] = [
     [
@@ -46,6 +52,7 @@ describe('commands and their options', () => {
           socketLoadBalancing: 'host',
           netnsDir: '/run/netns',
           mapSizes: {},
+          ...TRAFFIC,
           verbosity: 0,
           loggingFormat: 'text',
         },
@@ -63,6 +70,7 @@ describe('commands and their options', () => {
           socketLoadBalancing: 'annotated',
           netnsDir: '/n',
           mapSizes: { flows4: 32, lists: 8 },
+          ...TRAFFIC,
           verbosity: 3,
           loggingFormat: 'json',
         },
@@ -79,6 +87,7 @@ describe('commands and their options', () => {
           socketLoadBalancing: 'host',
           netnsDir: '/run/netns',
           mapSizes: {},
+          ...TRAFFIC,
           verbosity: 0,
           loggingFormat: 'text',
         },

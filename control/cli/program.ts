@@ -9,10 +9,12 @@ import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
 import {
   type BackendOptions,
   DEFAULT_BPF_ROOT,
+  DEFAULT_MASQUERADE_BIT,
   DEFAULT_NETNS_DIR,
   FAMILIES,
   type FactOptions,
   type FlowOptions,
+  OWN_MARK_BITS,
   PROTOCOLS,
   type ProbeOptions,
   parseClient,
@@ -30,6 +32,16 @@ import {
   sourceOf,
 } from './options.ts'
 import { Refusal } from './refusal.ts'
+import {
+  CLIENT_ADDRESSES,
+  DETECT_LOCAL_MODES,
+  modelSettings,
+  parseBoolean,
+  parseClusterCidr,
+  parseInterface,
+  parseMasqueradeBit,
+  type ReadTrafficOptions,
+} from './traffic-options.ts'
 
 /** What each command does. An error that is thrown is the caller's of `runProgram`. */
 export interface Commands {
@@ -143,6 +155,7 @@ function addRun(program: Command, commands: Commands): void {
         parseMapSize(text, sizes as Record<string, number>),
       ).default({}, "the object's own sizes"),
     )
+  addTrafficOptions(command)
     .addOption(
       option('-v, --v <N>', 'how much to log: 0 to 2 info, 3 debug, 5 trace', parseVerbosity).default(0),
     )
@@ -152,6 +165,49 @@ function addRun(program: Command, commands: Commands): void {
       '\nTraffic flows on when the daemon stops or dies; the next one adopts what is in the kernel.',
     )
     .action((read: ReadRunOptions) => commands.run(runOptions(read)))
+}
+
+function addTrafficOptions(command: Command): Command {
+  return command
+    .addOption(
+      option(
+        '--detect-local-mode <MODE>',
+        'how a pod of this node is known (default: by --cluster-cidr if given, else by its device)',
+      ).choices(DETECT_LOCAL_MODES),
+    )
+    .addOption(
+      option('--cluster-cidr <CIDRS>', 'range of the pods, or one of each family: A,B', parseClusterCidr),
+    )
+    .addOption(option('--pod-bridge-interface <NAME>', 'the bridge that the pods are on', parseInterface))
+    .addOption(
+      option(
+        '--pod-interface-name-prefix <PREFIX>',
+        "what the names of the pods' devices begin with",
+        parseInterface,
+      ),
+    )
+    .addOption(
+      option(
+        '--masquerade-all [BOOL]',
+        'masquerade all traffic to ClusterIPs, that of pods too',
+        parseBoolean,
+      )
+        .preset('true')
+        .default(false),
+    )
+    .addOption(
+      option(
+        '--client-address <HOW>',
+        "keep a client's address wherever its answers return, or masquerade as kube-proxy does",
+      )
+        .choices(CLIENT_ADDRESSES)
+        .default('preserve'),
+    )
+    .addOption(
+      option('--iptables-masquerade-bit <BIT>', 'bit of the packet mark that says: masquerade', (text) =>
+        parseMasqueradeBit(text, OWN_MARK_BITS),
+      ).default(DEFAULT_MASQUERADE_BIT),
+    )
 }
 
 function addServices(program: Command, commands: Commands): void {
@@ -335,19 +391,33 @@ function errorText(text: string): string {
 }
 
 /** As commander hands them over: by the long names of the options. */
-interface ReadRunOptions extends Omit<RunOptions, 'source' | 'mapSizes' | 'verbosity'>, SourceTexts {
+interface ReadRunOptions
+  extends Omit<RunOptions, 'source' | 'mapSizes' | 'verbosity' | 'model' | 'masqueradeBit'>,
+    SourceTexts,
+    ReadTrafficOptions {
   readonly mapSize: Readonly<Record<string, number>>
   readonly v: number
+  readonly iptablesMasqueradeBit: number
 }
 
 /** See `ReadRunOptions`. */
 interface ReadProbeOptions extends Omit<ProbeOptions, 'source'>, SourceTexts {}
 
 function runOptions(read: ReadRunOptions): RunOptions {
-  const { nodeName, bpfRoot, cgroupRoot, socketLoadBalancing, netnsDir, mapSize, v, loggingFormat } = read
-  const source = requiredSource(sourceTexts(read), isInPod())
-  const sockets = { cgroupRoot, socketLoadBalancing, netnsDir }
-  return { source, nodeName, bpfRoot, ...sockets, mapSizes: mapSize, verbosity: v, loggingFormat }
+  const { nodeName, bpfRoot, cgroupRoot, socketLoadBalancing, netnsDir, loggingFormat } = read
+  return {
+    source: requiredSource(sourceTexts(read), isInPod()),
+    nodeName,
+    bpfRoot,
+    cgroupRoot,
+    socketLoadBalancing,
+    netnsDir,
+    mapSizes: read.mapSize,
+    model: modelSettings(read),
+    masqueradeBit: read.iptablesMasqueradeBit,
+    verbosity: read.v,
+    loggingFormat,
+  }
 }
 
 function sourceTexts({ source, kubeconfig, apiServer }: SourceTexts): SourceTexts {

@@ -1,5 +1,6 @@
 /** `sluice services`: what the kernel balances, as text. Pure. */
 
+import type { Choice } from '../model/types.ts'
 import type { EndpointFact, FrontendFact, ServiceFact } from './facts.ts'
 import { counted, endpointText, frontendText, jsonText, NONE, passes, serviceText } from './names.ts'
 import type { OutputFormat, ServiceFilter } from './options.ts'
@@ -60,10 +61,7 @@ function policyText(fact: ServiceFact, { kind }: FrontendFact): string {
 }
 
 /** What an empty list means matters, and is printed, only when it is empty. */
-function choiceText(
-  fact: ServiceFact,
-  { list, whenEmpty }: ServiceFact['choices']['ClusterIP']['internal'],
-): string {
+function choiceText(fact: ServiceFact, { list, whenEmpty }: Choice): string {
   return fact.lists[list].length > 0 ? list : `${list}: ${whenEmpty}`
 }
 

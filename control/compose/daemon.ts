@@ -19,7 +19,7 @@ import { checkKernel, checkPrivileges, kernelHas, prepareMounts } from './host.t
 import { lockNode } from './lock.ts'
 import { NodeFollower } from './node-follower.ts'
 import { repeat } from './repeat.ts'
-import { DEFAULT_SETTINGS } from './settings.ts'
+import { packetSettings } from './settings.ts'
 import { keepSockets } from './sockets.ts'
 import { startDataplane } from './start-dataplane.ts'
 import { type StartedSource, startSource } from './start-source.ts'
@@ -52,7 +52,7 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
       abort.signal,
     )
     const cgroupRoot = await prepareMounts(options, log)
-    const dataplane = await startDataplane(options, DEFAULT_SETTINGS, log)
+    const dataplane = await startDataplane(options, packetSettings(options), log)
     try {
       await serve({ options, source, cgroupRoot, dataplane, log, clock: systemClock, signal: abort.signal })
     } finally {
@@ -105,7 +105,7 @@ interface Daemon {
  */
 async function serve(daemon: Daemon): Promise<void> {
   const { options, cgroupRoot, dataplane, log, clock, signal } = daemon
-  const { marks, nodePorts } = DEFAULT_SETTINGS
+  const { marks, nodePorts } = packetSettings(options)
   const { families } = dataplane
   const { bpfRoot } = options
   const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, log })
@@ -152,16 +152,19 @@ function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
   const { store, onChange } = source
   const firstSync = Promise.withResolvers<string>()
   let addresses: readonly string[] = []
+  const facts = () => nodeFacts(options.nodeName, store.cluster.node, addresses, options.model)
   const loop = new SyncLoop<Model>({
     inputs: store,
     model: { empty: emptyModel, update: updateDesired },
-    node: () => nodeFacts(options.nodeName, store.cluster.node, addresses),
+    node: facts,
     dataplane,
     observer: createSyncLog(log, (desired) => firstSync.resolve(amountText(desired))),
     clock,
   })
   const follower = new NodeFollower({
     internalIPs: () => store.cluster.node?.internalIPs ?? [],
+    detection: facts,
+    setLocalCidrs: (cidrs) => dataplane.setLocalCidrs(cidrs),
     setDevices: (devices) => attachments.setDevices(devices),
     setNodeAddresses: (wanted) => dataplane.setNodeAddresses(wanted),
     addressesChanged: (changed) => {

@@ -4,12 +4,17 @@ import type { AttachableDevice } from '../dataplane/bpf/attachments.ts'
 import type { SyncReport } from '../dataplane/dataplane.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'
 import type { Logger } from '../log.ts'
+import { type Detection, localCidrs } from '../model/settings.ts'
 import { classifyDevices, NO_PATTERNS } from '../node/classify.ts'
+import { detectLocal } from '../node/detect-local.ts'
 import { type NodeSnapshot, nodeAddresses } from '../node/state.ts'
 
 export interface NodeFollowerOptions {
   /** Of the Node object; empty while the source has none. */
   readonly internalIPs: () => readonly string[]
+  /** Whom to take for a pod of this node. */
+  readonly detection: () => Detection
+  readonly setLocalCidrs: (cidrs: readonly string[]) => void
   readonly setDevices: (devices: readonly AttachableDevice[]) => Promise<void>
   readonly setNodeAddresses: (addresses: readonly NodeAddress[]) => Promise<SyncReport>
   /** The node's own addresses are others now. */
@@ -23,6 +28,7 @@ export class NodeFollower {
   #last: Promise<unknown> = Promise.resolve()
   #internalIPs: readonly string[] = []
   #addresses = ''
+  #localCidrs: string | undefined
   /** Classes by device, to tell of those that changed. */
   #classes = new Map<string, string>()
 
@@ -33,6 +39,7 @@ export class NodeFollower {
   /** The node's network is another. Resolves when the kernel has it; what fails is logged. */
   async setSnapshot(snapshot: NodeSnapshot): Promise<void> {
     this.#snapshot = snapshot
+    this.#setLocalCidrs()
     await Promise.all([this.#setAddresses(snapshot), this.#setDevices(snapshot)])
   }
 
@@ -46,10 +53,30 @@ export class NodeFollower {
     if (this.#snapshot !== undefined) await this.setSnapshot(this.#snapshot)
   }
 
-  /** The Node object may be another: its InternalIP says which device is external. */
+  /** The Node object may be another: its InternalIP says which device is external, its `podCIDRs` who is local. */
   async nodeObjectChanged(): Promise<void> {
+    this.#setLocalCidrs()
     const isSame = this.#options.internalIPs().join() === this.#internalIPs.join()
     if (!isSame && this.#snapshot !== undefined) await this.#setDevices(this.#snapshot)
+  }
+
+  #setLocalCidrs(): void {
+    const { detection, setLocalCidrs, log } = this.#options
+    const { settings, podCIDRs } = detection()
+    const cidrs = Object.values(localCidrs({ settings, podCIDRs }))
+    const text = cidrs.join()
+    if (text === this.#localCidrs) return
+    try {
+      setLocalCidrs(cidrs)
+      this.#localCidrs = text
+      if (settings.detectLocal.mode === 'NodeCIDR' && cidrs.length === 0) {
+        log.warn(
+          'the Node object has no spec.podCIDRs: until it has, --detect-local-mode NodeCIDR takes nobody for a pod',
+        )
+      }
+    } catch (error) {
+      log.warn('cannot write the ranges of local pods', { err: error })
+    }
   }
 
   async #setAddresses(snapshot: NodeSnapshot): Promise<void> {
@@ -74,7 +101,10 @@ export class NodeFollower {
 
   async #setDevices(snapshot: NodeSnapshot): Promise<void> {
     this.#internalIPs = this.#options.internalIPs()
-    const devices = classifyDevices(snapshot, this.#internalIPs, NO_PATTERNS)
+    const devices = detectLocal(
+      classifyDevices(snapshot, this.#internalIPs, NO_PATTERNS),
+      this.#options.detection().settings.detectLocal,
+    )
     const classes = new Map(devices.map((device) => [device.name, device.class]))
     for (const { name, class: deviceClass, why } of devices) {
       const before = this.#classes.get(name)

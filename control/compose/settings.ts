@@ -1,5 +1,7 @@
 /** What the programs, netfilter and the node must agree on. */
 
+import { OWN_MARK_BITS, type RunOptions } from '../cli/options.ts'
+
 /** Bits of the packet mark, as masks. */
 export interface PacketMarks {
   /** Netfilter masquerades the packet. Bit 14, as kube-proxy's `masqueradeBit`. */
@@ -16,7 +18,14 @@ export interface PacketSettings {
   readonly nodePorts: { readonly first: number; readonly last: number }
 }
 
-export const DEFAULT_SETTINGS: PacketSettings = {
-  marks: { masquerade: 1 << 14, accept: 1 << 13, redirect: 1 << 12 },
-  nodePorts: { first: 30000, last: 32767 },
+export function packetSettings({ masqueradeBit }: Pick<RunOptions, 'masqueradeBit'>): PacketSettings {
+  const [accept, redirect] = OWN_MARK_BITS
+  return {
+    marks: { masquerade: mask(masqueradeBit), accept: mask(accept), redirect: mask(redirect) },
+    nodePorts: { first: 30000, last: 32767 },
+  }
+}
+
+function mask(bit: number): number {
+  return (1 << bit) >>> 0
 }

@@ -4,7 +4,7 @@ import { servicePort } from '../dataplane/bpf/test-kit.ts'
 import { keyBytes } from './bytes.ts'
 import { frontendEntries, frontendValue, serviceEntry, sourceRangeKeys } from './entries.ts'
 import { ipv4Layout } from './family.ts'
-import { frontendFlag, frontendKind, listKind, serviceFlag, whenEmpty } from './generated.ts'
+import { frontendFlag, frontendKind, listKind, masquerade, serviceFlag, whenEmpty } from './generated.ts'
 
 const PORT = servicePort('web', '10.96.0.1', ['10.0.0.1'], {
   frontends: [
@@ -37,11 +37,14 @@ test('the value of a node port copies its key with the address zero', () => {
 })
 
 test('the choice of a list stands at twice the kind of frontend plus the class of client', () => {
-  const { list, whenEmpty: empty, affinitySeconds, flags, family, protocol } = serviceEntry(PORT, ipv4Layout)
+  const entry = serviceEntry(PORT, ipv4Layout)
+  const { list, whenEmpty: empty, affinitySeconds, flags, family, protocol } = entry
   const { CLUSTER, LOCAL } = listKind
   const { REJECT, DROP } = whenEmpty
   assert.deepEqual([...list], [CLUSTER, CLUSTER, CLUSTER, LOCAL, CLUSTER, CLUSTER, CLUSTER, CLUSTER])
   assert.deepEqual([...empty], [REJECT, REJECT, REJECT, DROP, REJECT, REJECT, REJECT, REJECT])
+  const { NEVER, IF_NEEDED } = masquerade
+  assert.deepEqual([...entry.masquerade], [...Array(3).fill(IF_NEEDED), NEVER, ...Array(4).fill(IF_NEEDED)])
   assert.deepEqual([affinitySeconds, flags, family, protocol], [60, serviceFlag.SOURCE_RANGES, 4, 6])
 })
 

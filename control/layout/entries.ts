@@ -1,6 +1,13 @@
 /** A service port as the values of map entries. */
 import { addressBytes } from '../model/address.ts'
-import type { ClientClass, FrontendKind, ListKind, Scheduler, ServicePort } from '../model/types.ts'
+import type {
+  ClientClass,
+  FrontendKind,
+  ListKind,
+  Masquerade,
+  Scheduler,
+  ServicePort,
+} from '../model/types.ts'
 import { keyText, viewOf } from './bytes.ts'
 import { type FamilyLayout, protocolNumber } from './family.ts'
 import {
@@ -8,6 +15,7 @@ import {
   frontendFlag,
   frontendKind,
   listKind,
+  masquerade,
   nodeportKey,
   type Service,
   scheduler,
@@ -30,6 +38,12 @@ const CLIENT_CLASSES: Readonly<Record<ClientClass, number>> = {
 
 const LISTS: Readonly<Record<ListKind, number>> = { cluster: listKind.CLUSTER, local: listKind.LOCAL }
 
+export const MASQUERADES: Readonly<Record<Masquerade, number>> = {
+  never: masquerade.NEVER,
+  'if-needed': masquerade.IF_NEEDED,
+  always: masquerade.ALWAYS,
+}
+
 export const SCHEDULERS: Readonly<Record<Scheduler, number>> = {
   'round-robin': scheduler.ROUND_ROBIN,
   random: scheduler.RANDOM,
@@ -47,12 +61,14 @@ export const SCHEDULERS: Readonly<Record<Scheduler, number>> = {
 export function serviceEntry(port: ServicePort, layout: FamilyLayout): Service {
   const list = new Uint8Array(8)
   const empty = new Uint8Array(8)
+  const masquerades = new Uint8Array(8)
   for (const [kind, kindIndex] of Object.entries(FRONTEND_KINDS) as [FrontendKind, number][]) {
     for (const [client, clientIndex] of Object.entries(CLIENT_CLASSES) as [ClientClass, number][]) {
       const choice = port.choices[kind][client]
       const rule = kindIndex * clientClass.COUNT + clientIndex
       list[rule] = LISTS[choice.list]
       empty[rule] = choice.whenEmpty === 'drop' ? whenEmpty.DROP : whenEmpty.REJECT
+      masquerades[rule] = MASQUERADES[choice.masquerade]
     }
   }
   const clusterIp = new Uint8Array(16)
@@ -60,6 +76,7 @@ export function serviceEntry(port: ServicePort, layout: FamilyLayout): Service {
   return {
     list,
     whenEmpty: empty,
+    masquerade: masquerades,
     affinitySeconds: port.affinitySeconds,
     flags:
       (port.sourceRanges === undefined ? 0 : serviceFlag.SOURCE_RANGES) |

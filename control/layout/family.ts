@@ -17,6 +17,7 @@ export interface FamilyLayout {
   readonly flow: Codec<generated.Flow4>
   readonly frontend: Codec<generated.Frontend4>
   readonly frontendKey: Codec<generated.FrontendKey4>
+  readonly localCidrKey: Codec<generated.LocalCidrKey4>
   readonly nodeAddress: Codec<generated.NodeAddress4>
   readonly socket: Codec<generated.Socket4>
   readonly sourceRangeKey: Codec<generated.SourceRangeKey4>
@@ -32,6 +33,7 @@ export const ipv4Layout: FamilyLayout = {
   flow: generated.flow4,
   frontend: generated.frontend4,
   frontendKey: generated.frontendKey4,
+  localCidrKey: generated.localCidrKey4,
   nodeAddress: generated.nodeAddress4,
   socket: generated.socket4,
   sourceRangeKey: generated.sourceRangeKey4,
@@ -47,6 +49,7 @@ export const ipv6Layout: FamilyLayout = {
   flow: generated.flow6,
   frontend: generated.frontend6,
   frontendKey: generated.frontendKey6,
+  localCidrKey: generated.localCidrKey6,
   nodeAddress: generated.nodeAddress6,
   socket: generated.socket6,
   sourceRangeKey: generated.sourceRangeKey6,

@@ -744,6 +744,46 @@ export const list: Codec<List> = {
   },
 }
 
+/** `struct local_cidr_key`, 8 bytes. */
+export interface LocalCidrKey4 {
+  readonly prefixLength: number
+  readonly address: Uint8Array
+}
+
+export const localCidrKey4: Codec<LocalCidrKey4> = {
+  size: 8,
+  encode(value, into, offset) {
+    into.setUint32(offset, value.prefixLength, true)
+    putBytes(value.address, into, offset + 4, 4)
+  },
+  decode(from, offset) {
+    return {
+      prefixLength: from.getUint32(offset, true),
+      address: takeBytes(from, offset + 4, 4),
+    }
+  },
+}
+
+/** `struct local_cidr_key`, 20 bytes. */
+export interface LocalCidrKey6 {
+  readonly prefixLength: number
+  readonly address: Uint8Array
+}
+
+export const localCidrKey6: Codec<LocalCidrKey6> = {
+  size: 20,
+  encode(value, into, offset) {
+    into.setUint32(offset, value.prefixLength, true)
+    putBytes(value.address, into, offset + 4, 16)
+  },
+  decode(from, offset) {
+    return {
+      prefixLength: from.getUint32(offset, true),
+      address: takeBytes(from, offset + 4, 16),
+    }
+  },
+}
+
 /** `struct node_address`, 8 bytes. */
 export interface NodeAddress4 {
   readonly address: Uint8Array
@@ -847,10 +887,11 @@ export const outbound6: Codec<Outbound6> = {
   },
 }
 
-/** `struct service`, 56 bytes. */
+/** `struct service`, 64 bytes. */
 export interface Service {
   readonly list: Uint8Array
   readonly whenEmpty: Uint8Array
+  readonly masquerade: Uint8Array
   readonly affinitySeconds: number
   readonly flags: number
   readonly clusterIp: Uint8Array
@@ -863,34 +904,36 @@ export interface Service {
 }
 
 export const service: Codec<Service> = {
-  size: 56,
+  size: 64,
   encode(value, into, offset) {
     putBytes(value.list, into, offset, 8)
     putBytes(value.whenEmpty, into, offset + 8, 8)
-    into.setUint32(offset + 16, value.affinitySeconds, true)
-    into.setUint32(offset + 20, value.flags, true)
-    putBytes(value.clusterIp, into, offset + 24, 16)
-    into.setUint32(offset + 40, element(value.maglev, 0), true)
-    into.setUint32(offset + 44, element(value.maglev, 1), true)
-    into.setUint8(offset + 48, value.scheduler)
-    into.setUint8(offset + 49, value.protocol)
-    into.setUint8(offset + 50, value.family)
-    into.setUint8(offset + 51, value.zero)
-    into.setUint32(offset + 52, value.reserved, true)
+    putBytes(value.masquerade, into, offset + 16, 8)
+    into.setUint32(offset + 24, value.affinitySeconds, true)
+    into.setUint32(offset + 28, value.flags, true)
+    putBytes(value.clusterIp, into, offset + 32, 16)
+    into.setUint32(offset + 48, element(value.maglev, 0), true)
+    into.setUint32(offset + 52, element(value.maglev, 1), true)
+    into.setUint8(offset + 56, value.scheduler)
+    into.setUint8(offset + 57, value.protocol)
+    into.setUint8(offset + 58, value.family)
+    into.setUint8(offset + 59, value.zero)
+    into.setUint32(offset + 60, value.reserved, true)
   },
   decode(from, offset) {
     return {
       list: takeBytes(from, offset, 8),
       whenEmpty: takeBytes(from, offset + 8, 8),
-      affinitySeconds: from.getUint32(offset + 16, true),
-      flags: from.getUint32(offset + 20, true),
-      clusterIp: takeBytes(from, offset + 24, 16),
-      maglev: [from.getUint32(offset + 40, true), from.getUint32(offset + 44, true)],
-      scheduler: from.getUint8(offset + 48),
-      protocol: from.getUint8(offset + 49),
-      family: from.getUint8(offset + 50),
-      zero: from.getUint8(offset + 51),
-      reserved: from.getUint32(offset + 52, true),
+      masquerade: takeBytes(from, offset + 16, 8),
+      affinitySeconds: from.getUint32(offset + 24, true),
+      flags: from.getUint32(offset + 28, true),
+      clusterIp: takeBytes(from, offset + 32, 16),
+      maglev: [from.getUint32(offset + 48, true), from.getUint32(offset + 52, true)],
+      scheduler: from.getUint8(offset + 56),
+      protocol: from.getUint8(offset + 57),
+      family: from.getUint8(offset + 58),
+      zero: from.getUint8(offset + 59),
+      reserved: from.getUint32(offset + 60, true),
     }
   },
 }
@@ -1475,6 +1518,7 @@ export const deviceFlag = {
   BRIDGE_PORT: 1,
   ISOLATED: 2,
   BRIDGE: 4,
+  INTERNAL: 8,
 } as const
 
 /** The names of `deviceFlag` by their values. */
@@ -1482,6 +1526,7 @@ export const deviceFlagNames: Readonly<Record<number, string>> = {
   1: 'BRIDGE_PORT',
   2: 'ISOLATED',
   4: 'BRIDGE',
+  8: 'INTERNAL',
 }
 
 /** `enum drop_reason` */
@@ -1626,6 +1671,20 @@ export const listKindNames: Readonly<Record<number, string>> = {
   0: 'CLUSTER',
   1: 'LOCAL',
   2: 'COUNT',
+}
+
+/** `enum masquerade` */
+export const masquerade = {
+  NEVER: 0,
+  IF_NEEDED: 1,
+  ALWAYS: 2,
+} as const
+
+/** The names of `masquerade` by their values. */
+export const masqueradeNames: Readonly<Record<number, string>> = {
+  0: 'NEVER',
+  1: 'IF_NEEDED',
+  2: 'ALWAYS',
 }
 
 /** `enum node_address_flag` */
@@ -1854,6 +1913,22 @@ export const maps = {
     keyType: 'u32',
     valueType: 'list',
   },
+  local_cidrs4: {
+    type: 'lpm_trie',
+    keySize: 8,
+    valueSize: 4,
+    maxEntries: 16,
+    keyType: 'localCidrKey4',
+    valueType: 'u32',
+  },
+  local_cidrs6: {
+    type: 'lpm_trie',
+    keySize: 20,
+    valueSize: 4,
+    maxEntries: 16,
+    keyType: 'localCidrKey6',
+    valueType: 'u32',
+  },
   maglev4: {
     type: 'array',
     keySize: 4,
@@ -1969,7 +2044,7 @@ export const maps = {
   services: {
     type: 'array',
     keySize: 4,
-    valueSize: 56,
+    valueSize: 64,
     maxEntries: 65536,
     keyType: 'u32',
     valueType: 'service',

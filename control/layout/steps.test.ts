@@ -58,8 +58,12 @@ interface MadeUpPort {
 }
 
 const choice = (local: boolean) => ({
-  internal: { list: 'cluster', whenEmpty: 'reject' } as const,
-  external: { list: local ? 'local' : 'cluster', whenEmpty: local ? 'drop' : 'reject' } as const,
+  internal: { list: 'cluster', whenEmpty: 'reject', masquerade: 'never' } as const,
+  external: {
+    list: local ? 'local' : 'cluster',
+    whenEmpty: local ? 'drop' : 'reject',
+    masquerade: local ? 'never' : 'if-needed',
+  } as const,
 })
 
 function servicePort(made: MadeUpPort, frontends: readonly Frontend[]): ServicePort {

@@ -5,6 +5,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { desiredState, emptyModel, type Model, nodeFacts, updateDesired } from './desired.ts'
 import { makeCluster, makeEndpoint, makeNodeFacts, makePort, makeService, makeSlice } from './fixtures.ts'
+import { DEFAULT_MODEL_SETTINGS } from './settings.ts'
 import type { ClusterSnapshot, EndpointSlice, Service, ServiceKey } from './types.ts'
 
 const node = makeNodeFacts()
@@ -262,13 +263,23 @@ test('what the model knows of the node comes from its object, where there is one
     labels: { 'topology.kubernetes.io/zone': 'a' },
     internalIPs: ['192.168.000.2', '192.168.0.3'],
     externalIPs: ['203.0.113.2', '2001:DB8::2', 'n1.example'],
-    podCIDRs: [],
+    podCIDRs: ['10.1.0.0/24'],
   }
-  assert.deepEqual(nodeFacts('n1', object, ['10.0.0.1']), {
+  const settings = { ...DEFAULT_MODEL_SETTINGS, masqueradeAll: true }
+  assert.deepEqual(nodeFacts('n1', object, ['10.0.0.1'], settings), {
     name: 'n1',
     zone: 'a',
     ips: ['192.168.0.2', '2001:db8::2'],
     addresses: ['10.0.0.1'],
+    podCIDRs: ['10.1.0.0/24'],
+    settings,
   })
-  assert.deepEqual(nodeFacts('n1', undefined, []), { name: 'n1', zone: '', ips: [], addresses: [] })
+  assert.deepEqual(nodeFacts('n1', undefined, []), {
+    name: 'n1',
+    zone: '',
+    ips: [],
+    addresses: [],
+    podCIDRs: [],
+    settings: DEFAULT_MODEL_SETTINGS,
+  })
 })

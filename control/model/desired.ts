@@ -2,20 +2,19 @@
 
 import { cidrContains, parseAddress, parseCidr } from './address.ts'
 import { withChanges } from './changed-map.ts'
+import { choicesFor } from './choices.ts'
 import { type Claims, clusterIPOwner, type FrontendKey, noClaims, updateClaims } from './claims.ts'
 import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
 import { equalValues, keepParts } from './equal.ts'
 import { type Claim, readService, type WantedPort, type WantedService } from './service.ts'
 import { noServiceCIDRs, readServiceCIDRs, type ServiceCIDRs } from './service-cidrs.ts'
+import { DEFAULT_MODEL_SETTINGS } from './settings.ts'
 import { trimmed } from './trim.ts'
 import type {
-  Choice,
-  ClientClass,
   ClusterSnapshot,
   DesiredState,
   Family,
   Frontend,
-  FrontendKind,
   Node,
   NodeFacts,
   Problem,
@@ -55,8 +54,20 @@ const ZONE_LABEL = 'topology.kubernetes.io/zone'
  * What the model must know of this node. `node` is its object, undefined while the source has none; `addresses` are those
  * of its interfaces.
  */
-export function nodeFacts(name: string, node: Node | undefined, addresses: readonly string[]): NodeFacts {
-  return { name, zone: node?.labels[ZONE_LABEL] ?? '', ips: nodeIPs(node), addresses }
+export function nodeFacts(
+  name: string,
+  node: Node | undefined,
+  addresses: readonly string[],
+  settings = DEFAULT_MODEL_SETTINGS,
+): NodeFacts {
+  return {
+    name,
+    zone: node?.labels[ZONE_LABEL] ?? '',
+    ips: nodeIPs(node),
+    addresses,
+    podCIDRs: node?.podCIDRs ?? [],
+    settings,
+  }
 }
 
 /** Of each family the first InternalIP, or else the first ExternalIP: what kube-proxy takes for the node's. */
@@ -249,7 +260,7 @@ function computePort(
     backends,
     cluster,
     local,
-    choices: choicesFor(wanted.internalLocal, externalLocal, anyUsable),
+    choices: choicesFor({ internalLocal: wanted.internalLocal, externalLocal, anyUsable }, node, port.family),
     affinitySeconds: wanted.affinitySeconds,
     ...rangesFor(port, node),
     scheduler: wanted.scheduler,
@@ -275,29 +286,5 @@ function rangesFor(port: WantedPort, node: NodeFacts): Pick<ServicePort, 'source
   return {
     sourceRanges: [...sourceRanges, ...own.filter((range) => !sourceRanges.includes(range))],
     nodeAllowed,
-  }
-}
-
-type Choices = Readonly<Record<FrontendKind, Readonly<Record<ClientClass, Choice>>>>
-
-const CLUSTER: Choice = { list: 'cluster', whenEmpty: 'reject' }
-const LOCAL_OR_REJECT: Choice = { list: 'local', whenEmpty: 'reject' }
-const LOCAL_OR_DROP: Choice = { list: 'local', whenEmpty: 'drop' }
-const CLUSTER_FOR_ALL = { internal: CLUSTER, external: CLUSTER }
-
-/**
- * Which list whom. A ClusterIP follows `internalTrafficPolicy` for every client. The other kinds follow
- * `externalTrafficPolicy` for external clients and give internal ones the whole cluster, whatever the policy.
- * An empty `cluster` list means that no endpoint is usable anywhere: reject. So does an empty `local` list then; but
- * if there are endpoints elsewhere, the policy keeps the client from them: drop, so that it tries another node.
- */
-function choicesFor(internalLocal: boolean, externalLocal: boolean, anyUsable: boolean): Choices {
-  const local = anyUsable ? LOCAL_OR_DROP : LOCAL_OR_REJECT
-  const others = externalLocal ? { internal: CLUSTER, external: local } : CLUSTER_FOR_ALL
-  return {
-    ClusterIP: internalLocal ? { internal: local, external: local } : CLUSTER_FOR_ALL,
-    NodePort: others,
-    LoadBalancer: others,
-    ExternalIP: others,
   }
 }

@@ -1,5 +1,6 @@
 /** Objects for tests, benchmarks and demonstrations: all fields at the API's defaults, but for those given. */
 
+import { DEFAULT_MODEL_SETTINGS } from './settings.ts'
 import type {
   ClusterSnapshot,
   Endpoint,
@@ -68,9 +69,17 @@ export function makeSlice(
   }
 }
 
-/** The node `n1`, without zone, known by its only address 192.168.0.2. */
+/** The node `n1`, without zone, known by its only address 192.168.0.2, the settings' defaults. */
 export function makeNodeFacts(fields: Partial<NodeFacts> = {}): NodeFacts {
-  return { name: 'n1', zone: '', ips: ['192.168.0.2'], addresses: ['192.168.0.2'], ...fields }
+  return {
+    name: 'n1',
+    zone: '',
+    ips: ['192.168.0.2'],
+    addresses: ['192.168.0.2'],
+    podCIDRs: [],
+    settings: DEFAULT_MODEL_SETTINGS,
+    ...fields,
+  }
 }
 
 /** A cluster of these services and slices, grouped as sources group them. */

@@ -5,6 +5,8 @@
  * an unchanged service keeps the identity of its objects from one desired state to the next.
  */
 
+import type { ModelSettings } from './settings.ts'
+
 /** The IP families, as Kubernetes spells them in lower case. */
 export type Family = 'ipv4' | 'ipv6'
 
@@ -146,13 +148,16 @@ export interface NodeFacts {
   readonly ips: readonly string[]
   /** All that is assigned to its interfaces (but for those that IPVS keeps there), canonical. */
   readonly addresses: readonly string[]
+  /** `spec.podCIDRs` of its object, as they are there: ranges of the pods on it. */
+  readonly podCIDRs: readonly string[]
+  readonly settings: ModelSettings
 }
 
 // ---- outputs ----
 
 export type FrontendKind = 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalIP'
 
-/** Where a client is: a pod or a process of this node, or anywhere else. */
+/** What a client is: a pod of this node, as `detectLocal` has it, or a process of this node; or anybody else. */
 export type ClientClass = 'internal' | 'external'
 
 /** Which of the two lists of a service port. */
@@ -189,10 +194,18 @@ export interface Backend {
   readonly weight: number
 }
 
-/** Which list a class of clients gets, and what it means that the list is empty. */
+/**
+ * Whether the backend sees an address of this node instead of the client's. `if-needed`: where the answers would not
+ * come back through this node, which a dataplane finds out flow by flow. A process of the node has the node's address
+ * whatever stands here, and a client that is balanced onto itself is a case of its own.
+ */
+export type Masquerade = 'never' | 'if-needed' | 'always'
+
+/** Which list a class of clients gets, what it means that the list is empty, and as whom they are seen. */
 export interface Choice {
   readonly list: ListKind
   readonly whenEmpty: 'reject' | 'drop'
+  readonly masquerade: Masquerade
 }
 
 /** One port of one service in one IP family: all that a dataplane must know. */

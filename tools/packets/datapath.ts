@@ -88,6 +88,7 @@ export class Datapath implements Disposable {
   readonly nodePorts: TypedMap<layout.NodeportKey, layout.Frontend4>
   readonly nodeAddresses: TypedMap<layout.AddressKey4, layout.NodeAddress4>
   readonly clusterIps: TypedMap<layout.AddressKey4, layout.ClusterIp4>
+  readonly localCidrs: TypedMap<layout.LocalCidrKey4, number>
   readonly services: TypedMap<number, layout.Service>
   readonly lists: TypedMap<number, layout.List>
   readonly cursors: TypedMap<number, bigint>
@@ -113,6 +114,7 @@ export class Datapath implements Disposable {
     this.nodePorts = view('nodeports4', layout.nodeportKey, layout.frontend4)
     this.nodeAddresses = view('node_addresses4', layout.addressKey4, layout.nodeAddress4)
     this.clusterIps = view('cluster_ips4', layout.addressKey4, layout.clusterIp4)
+    this.localCidrs = view('local_cidrs4', layout.localCidrKey4, u32)
     this.services = view('services', u32, layout.service)
     this.lists = view('lists', u32, layout.list)
     this.cursors = view('cursors', u32, u64)

@@ -16,6 +16,8 @@ export interface DeviceFields {
   readonly bridge?: number
   readonly isolated?: boolean
   readonly isBridge?: boolean
+  /** Its clients are internal whatever their addresses; left out: unless the class is external. */
+  readonly internal?: boolean
 }
 
 export interface BackendFields {
@@ -41,6 +43,8 @@ export interface ServiceFields {
   /** Backends of both lists, in their order; of the local list only those on this node. */
   readonly backends?: readonly (string | BackendFields)[]
   readonly affinitySeconds?: number
+  /** As whom each class of clients is seen at every frontend; left out: with its own address, if that can be. */
+  readonly masquerade?: Partial<Record<'internal' | 'external', keyof typeof layout.masquerade>>
   readonly whenEmpty?: 'reject' | 'drop'
 }
 
@@ -72,7 +76,8 @@ export class ServiceWriter {
     const flags =
       (fields.bridge === undefined ? 0 : layout.deviceFlag.BRIDGE_PORT) |
       (fields.isolated ? layout.deviceFlag.ISOLATED : 0) |
-      (fields.isBridge ? layout.deviceFlag.BRIDGE : 0)
+      (fields.isBridge ? layout.deviceFlag.BRIDGE : 0) |
+      ((fields.internal ?? fields.class !== 'external') ? layout.deviceFlag.INTERNAL : 0)
     const classes = {
       external: layout.deviceClass.EXTERNAL,
       pod: layout.deviceClass.POD,
@@ -85,6 +90,12 @@ export class ServiceWriter {
       class: classes[fields.class],
       flags,
     })
+  }
+
+  /** Clients with an address in this range are internal, whatever device they are behind. */
+  addLocalCidr(text: string): void {
+    const [address = '', prefixLength] = text.split('/')
+    this.#datapath.localCidrs.set({ prefixLength: Number(prefixLength), address: addressBytes(address) }, 1)
   }
 
   /** An address of this node that accepts node ports. */
@@ -172,8 +183,14 @@ export class ServiceWriter {
     for (const kind of fields.localPolicy ? [NODE_PORT, LOAD_BALANCER, EXTERNAL_IP] : []) {
       list[kind * layout.clientClass.COUNT + layout.clientClass.EXTERNAL] = layout.listKind.LOCAL
     }
+    const masquerade = new Uint8Array(8).map((_, rule) => {
+      const isExternal = rule % layout.clientClass.COUNT === layout.clientClass.EXTERNAL
+      const wanted = fields.masquerade?.[isExternal ? 'external' : 'internal']
+      return layout.masquerade[wanted ?? (list[rule] === layout.listKind.LOCAL ? 'NEVER' : 'IF_NEEDED')]
+    })
     this.#datapath.services.set(id, {
       list,
+      masquerade,
       whenEmpty: new Uint8Array(8).fill(
         fields.whenEmpty === 'drop' ? layout.whenEmpty.DROP : layout.whenEmpty.REJECT,
       ),

@@ -85,7 +85,8 @@ describe('attachments', () => {
     })
     devices.add(name)
     const ifindex = Number(execFileSync('cat', [`/sys/class/net/${name}/ifindex`]).toString())
-    return { ifindex, name, class: 'pod', isBridge: false, bridge: 0, mac: MAC, isolated: false, ...changes }
+    const plain = { isBridge: false, bridge: 0, mac: MAC, isolated: false, internal: true }
+    return { ifindex, name, class: 'pod', ...plain, ...changes }
   }
 
   function deleteDevice({ name }: AttachableDevice): void {
@@ -149,7 +150,7 @@ describe('attachments', () => {
     assert.deepEqual(chain(pod), ours())
     assert.deepEqual(chain(idle), { ingress: [], egress: [] })
     assert.deepEqual(links(), [`${pod.ifindex.toString()}-egress`, `${pod.ifindex.toString()}-ingress`])
-    assert.deepEqual(entries(), [{ ifindex: pod.ifindex, bridge: 3, mac: MAC, class: 2, flags: 3 }])
+    assert.deepEqual(entries(), [{ ifindex: pod.ifindex, bridge: 3, mac: MAC, class: 2, flags: 3 | 8 }])
     assert.deepEqual(lines, [])
   })
 
@@ -175,7 +176,7 @@ describe('attachments', () => {
     const subject = create()
     await subject.setDevices([pod])
     const before = queryTcx(pod.ifindex, 'ingress').linkIds
-    await subject.setDevices([{ ...pod, class: 'external', isBridge: true }])
+    await subject.setDevices([{ ...pod, class: 'external', isBridge: true, internal: false }])
     assert.deepEqual(entries(), [{ ifindex: pod.ifindex, bridge: 0, mac: MAC, class: 1, flags: 4 }])
     assert.deepEqual(queryTcx(pod.ifindex, 'ingress').linkIds, before)
     await subject.setDevices([{ ...pod, class: 'none' }])

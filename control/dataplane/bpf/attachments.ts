@@ -53,6 +53,8 @@ export interface AttachableDevice {
   readonly mac: Uint8Array
   /** A port that may not speak to other isolated ports. */
   readonly isolated: boolean
+  /** The clients behind it are internal, whatever their addresses. */
+  readonly internal: boolean
 }
 
 export interface AttachmentOptions {
@@ -350,7 +352,8 @@ export function deviceEntry(device: AttachableDevice): Device {
   const flags =
     (device.bridge === 0 ? 0 : deviceFlag.BRIDGE_PORT) |
     (device.isolated ? deviceFlag.ISOLATED : 0) |
-    (device.isBridge ? deviceFlag.BRIDGE : 0)
+    (device.isBridge ? deviceFlag.BRIDGE : 0) |
+    (device.internal ? deviceFlag.INTERNAL : 0)
   const { ifindex, bridge, mac } = device
   return { ifindex, bridge, mac, class: classes[device.class], flags }
 }
@@ -368,6 +371,7 @@ function sameDevice(a: AttachableDevice, b: AttachableDevice): boolean {
     a.isBridge === b.isBridge &&
     a.bridge === b.bridge &&
     a.isolated === b.isolated &&
+    a.internal === b.internal &&
     Buffer.compare(a.mac, b.mac) === 0
   )
 }

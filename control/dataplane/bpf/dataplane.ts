@@ -12,6 +12,7 @@ import { serviceCidrMemory } from '../../layout/service-cidrs.ts'
 import type { DesiredState, Family, ServiceKey } from '../../model/types.ts'
 import type { Dataplane, Restored, SyncReport } from '../dataplane.ts'
 import { FamilyPart, type PartReport } from './family-part.ts'
+import { writeLocalCidrs } from './local-cidrs.ts'
 import { type Datapath, type DatapathOptions, openDatapath, type ProgramName } from './objects.ts'
 import { removeMapPins } from './pins.ts'
 import { mapNames, readKernel } from './read-kernel.ts'
@@ -90,6 +91,15 @@ export class BpfDataplane implements Dataplane {
   /** Makes the kernel hold these addresses of the node. */
   async setNodeAddresses(addresses: readonly NodeAddress[]): Promise<SyncReport> {
     return this.#inEachFamily(async (part) => part.setNodeAddresses(addresses))
+  }
+
+  /** Clients with an address in one of these ranges are internal, behind whatever device. Throws as the map does. */
+  setLocalCidrs(cidrs: readonly string[]): void {
+    const { datapath, parts } = this.#started()
+    for (const { believed } of parts) {
+      const { layout } = believed.mirror
+      writeLocalCidrs(datapath.map(`local_cidrs${layout.number}`), layout, cidrs)
+    }
   }
 
   /** `remove` takes the maps' pins away; what is attached must be detached first, or it keeps them. */

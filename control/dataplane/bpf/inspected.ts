@@ -1,7 +1,7 @@
 /** What the kernel holds, as plain values: addresses as text, numbers by their names. */
 import { LIST_KINDS, listId } from '../../layout/believed.ts'
 import { keyBytes, viewOf } from '../../layout/bytes.ts'
-import { FRONTEND_KINDS, SCHEDULERS } from '../../layout/entries.ts'
+import { FRONTEND_KINDS, MASQUERADES, SCHEDULERS } from '../../layout/entries.ts'
 import { protocolOf } from '../../layout/family.ts'
 import {
   type Backend4,
@@ -13,6 +13,7 @@ import {
   flowState,
   frontendFlag,
   nodeportKey,
+  type Service as ServiceEntry,
   service as serviceCodec,
   whenEmpty,
 } from '../../layout/generated.ts'
@@ -161,7 +162,7 @@ function decodeService(
     clusterIP: clusterIP.every((byte) => byte === 0) ? undefined : addressText(clusterIP),
     frontends: frontends.sort(compareFrontends),
     lists: { cluster: listMembers(mirror, id, 'cluster'), local: listMembers(mirror, id, 'local') },
-    choices: decodeChoices(entry.list, entry.whenEmpty),
+    choices: decodeChoices(entry),
     scheduler: nameOf(SCHEDULERS, entry.scheduler) ?? 'round-robin',
     affinitySeconds: entry.affinitySeconds,
     ...counters,
@@ -203,12 +204,17 @@ function listMembers(mirror: Mirror, service: number, name: ListKind): Inspected
   })
 }
 
-function decodeChoices(list: Uint8Array, empty: Uint8Array): InspectedService['choices'] {
+function decodeChoices({
+  list,
+  whenEmpty: empty,
+  masquerade: masquerades,
+}: ServiceEntry): InspectedService['choices'] {
   const choice = (kind: FrontendKind, client: number): Choice => {
     const rule = FRONTEND_KINDS[kind] * clientClass.COUNT + client
     return {
       list: LIST_KINDS.find(({ index }) => index === list[rule])?.name ?? 'cluster',
       whenEmpty: empty[rule] === whenEmpty.DROP ? 'drop' : 'reject',
+      masquerade: nameOf(MASQUERADES, masquerades[rule] ?? 0) ?? 'never',
     }
   }
   const choices = (kind: FrontendKind) => ({

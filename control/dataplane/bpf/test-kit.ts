@@ -33,8 +33,8 @@ export function ofBothFamilies(sizes: Readonly<Record<string, number>>): Record<
   )
 }
 
-const CLUSTER: Choice = { list: 'cluster', whenEmpty: 'reject' }
-const LOCAL: Choice = { list: 'local', whenEmpty: 'drop' }
+const CLUSTER: Choice = { list: 'cluster', whenEmpty: 'reject', masquerade: 'if-needed' }
+const LOCAL: Choice = { list: 'local', whenEmpty: 'drop', masquerade: 'never' }
 
 /** A service port with the defaults of an ordinary ClusterIP service in namespace `test`; `backends` are addresses. */
 export function servicePort(
