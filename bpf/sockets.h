@@ -85,30 +85,68 @@ static __always_inline bool is_served(__u64 netns_cookie)
 }
 
 /* Connection refused where the kernel lets a program say so (5.18), else EPERM. */
+static __always_inline void set_error(__u32 reason)
+{
+	bool is_refused = reason == DROP_REASON_NO_ENDPOINT_REJECTED || reason == DROP_REASON_UNDEFINED_PORT;
+
+	if (have_set_retval)
+		bpf_set_retval(is_refused ? -ECONNREFUSED : -ETIMEDOUT);
+}
+
 static __always_inline void refuse_socket(__u32 service, __u32 reason)
 {
 	count_refused(service, reason);
-	if (have_set_retval)
-		bpf_set_retval(reason == DROP_REASON_NO_ENDPOINT_REJECTED ? -ECONNREFUSED : -ETIMEDOUT);
+	set_error(reason);
+}
+
+/* What becomes of a socket's call. */
+enum call {
+	CALL_PASS,
+	CALL_BALANCE,
+	CALL_REFUSE,
+};
+
+/*
+ * The daemon's own way to the API server: no external address, load-balancer
+ * address or node port that somebody gives a Service takes it over. A ClusterIP
+ * nobody can choose to be that of the API server.
+ */
+static __always_inline bool is_daemons_own(const struct frontend *frontend)
+{
+	return frontend->service && frontend->kind != FRONTEND_KIND_CLUSTER_IP &&
+	       bpf_get_current_pid_tgid() >> 32 == state.daemon;
 }
 
 /*
- * Fills a frontend for the peer; false when it is none, or not for this socket:
- * a loopback address of the node is not a pod's, and whether source ranges allow
- * a pod is for its packets to show.
+ * CALL_BALANCE fills the frontend of the peer, if it is this socket's to use: a
+ * loopback address of the node is not a pod's, and whether source ranges allow a
+ * pod is for its packets to show. What no frontend takes ends here for the
+ * node's own sockets, as a pod's packets do at its device.
  */
-static __always_inline bool find_peer_frontend(struct bpf_sock_addr *context, struct frontend *frontend,
-					       const struct peer *peer, __u64 *netns_cookie)
+static __always_inline enum call judge_call(struct bpf_sock_addr *context, struct frontend *frontend,
+					    const struct peer *peer, __u64 *netns_cookie)
 {
+	__u32 reason;
 	bool is_host;
 
-	if (!is_balanced_protocol(peer->protocol) || !may_be_frontend(&peer->address))
-		return false;
+	if (!is_balanced_protocol(peer->protocol) ||
+	    (!may_be_frontend(&peer->address) && !is_in_service_cidr(&peer->address)))
+		return CALL_PASS;
 	*netns_cookie = bpf_get_netns_cookie(context);
 	is_host = *netns_cookie == host_netns_cookie;
-	return is_served(*netns_cookie) &&
-	       find_frontend(frontend, &peer->address, peer->port, peer->protocol, is_host) &&
-	       (is_host || frontend->kind != FRONTEND_KIND_LOAD_BALANCER);
+	if (!is_served(*netns_cookie))
+		return CALL_PASS;
+	if (find_frontend(frontend, &peer->address, peer->port, peer->protocol, is_host)) {
+		if (is_host)
+			return is_daemons_own(frontend) ? CALL_PASS : CALL_BALANCE;
+		return frontend->kind == FRONTEND_KIND_LOAD_BALANCER ? CALL_PASS : CALL_BALANCE;
+	}
+	reason = is_host ? reason_without_frontend(&peer->address) : DROP_REASON_NONE;
+	if (reason == DROP_REASON_NONE)
+		return CALL_PASS;
+	count_drop(reason);
+	set_error(reason);
+	return CALL_REFUSE;
 }
 
 static __always_inline void fill_socket(struct socket *socket, __u64 cookie, __u64 netns_cookie,
@@ -239,10 +277,12 @@ static __always_inline int connect_socket(struct bpf_sock_addr *context, enum sp
 	struct socket_key key;
 	struct socket socket;
 	__u64 netns_cookie;
+	enum call call;
 	__u32 id;
 
-	if (!find_peer_frontend(context, &frontend, &peer, &netns_cookie))
-		return SOCKET_PASS;
+	call = judge_call(context, &frontend, &peer, &netns_cookie);
+	if (call != CALL_BALANCE)
+		return call == CALL_PASS ? SOCKET_PASS : SOCKET_REFUSE;
 	if (!frontend.service)
 		return answer_self_test(context, &peer);
 	key.cookie = bpf_get_socket_cookie(context);
@@ -315,10 +355,12 @@ static __always_inline int send_datagram(struct bpf_sock_addr *context)
 	struct socket_key key;
 	__u64 netns_cookie;
 	bool has_other;
+	enum call call;
 	__u32 id;
 
-	if (!find_peer_frontend(context, &frontend, &peer, &netns_cookie) || !frontend.service)
-		return SOCKET_PASS;
+	call = judge_call(context, &frontend, &peer, &netns_cookie);
+	if (call != CALL_BALANCE || !frontend.service)
+		return call == CALL_REFUSE ? SOCKET_REFUSE : SOCKET_PASS;
 	key.cookie = bpf_get_socket_cookie(context);
 	if (reuse_backend(context, key.cookie, &peer, &has_other))
 		return SOCKET_PASS;

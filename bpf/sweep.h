@@ -62,6 +62,7 @@ static long sweep_flow(void *map, struct flow_key *entry, struct flow *flow, voi
 static __always_inline int sweep_flows(struct sweep *sweep)
 {
 	state.now = sweep->now;
+	state.daemon = bpf_get_current_pid_tgid() >> 32;
 	sweeping.at = 0;
 	sweeping.looked = 0;
 	sweeping.expired = 0;

@@ -447,6 +447,7 @@ struct datapath_state {
 	__u32 direct_flows; /* not 0: look up direct connections too */
 	__u32 full_at;	    /* milliseconds (as flow.created) of the last full table */
 	__u32 sweep_from;   /* where the next sweep goes on */
+	__u32 daemon;	    /* its process id as the kernel counts them: who called the sweep last */
 };
 
 /* Context of the sweep program: first two in, the rest out. */

@@ -276,21 +276,23 @@ export const clusterIp6: Codec<ClusterIp6> = {
   },
 }
 
-/** `struct datapath_state`, 16 bytes. */
+/** `struct datapath_state`, 20 bytes. */
 export interface DatapathState {
   readonly now: number
   readonly directFlows: number
   readonly fullAt: number
   readonly sweepFrom: number
+  readonly daemon: number
 }
 
 export const datapathState: Codec<DatapathState> = {
-  size: 16,
+  size: 20,
   encode(value, into, offset) {
     into.setUint32(offset, value.now, true)
     into.setUint32(offset + 4, value.directFlows, true)
     into.setUint32(offset + 8, value.fullAt, true)
     into.setUint32(offset + 12, value.sweepFrom, true)
+    into.setUint32(offset + 16, value.daemon, true)
   },
   decode(from, offset) {
     return {
@@ -298,6 +300,7 @@ export const datapathState: Codec<DatapathState> = {
       directFlows: from.getUint32(offset + 4, true),
       fullAt: from.getUint32(offset + 8, true),
       sweepFrom: from.getUint32(offset + 12, true),
+      daemon: from.getUint32(offset + 16, true),
     }
   },
 }

@@ -29,8 +29,11 @@ export interface ServicePlan {
   readonly affinitySeconds?: number
 }
 
-/** The text of a manifest with these services, and other objects as they are. JSON is YAML too. */
-export function manifest(...plans: readonly (ServicePlan | { readonly kind: string })[]): string {
+/** A Service in few words, or any object as it is. */
+export type Part = ServicePlan | { readonly kind: string }
+
+/** The text of a manifest. JSON is YAML too. */
+export function manifest(...plans: readonly Part[]): string {
   return plans
     .flatMap((plan) => ('kind' in plan ? [plan] : [serviceObject(plan), sliceObject(plan)]))
     .map((object) => JSON.stringify(object, undefined, 2))
