@@ -2,13 +2,25 @@
 
 import { netnsCookie } from 'libbpf-ts'
 import type { RunOptions } from '../cli/options.ts'
+import type { Attachments } from '../dataplane/bpf/attachments.ts'
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
+import { testSockets } from '../dataplane/bpf/socket-self-test.ts'
 import { StaleSockets } from '../dataplane/bpf/stale-sockets.ts'
 import { layoutOf } from '../layout/family.ts'
 import type { Logger } from '../log.ts'
 import { NetnsFolder } from '../node/netns.ts'
 import { PodSocketsFollower } from './pod-sockets.ts'
+import { ownCgroupFolder, SelfTest } from './self-test.ts'
 import type { StartedSource } from './start-source.ts'
+
+export interface SocketKeeperOptions extends Pick<RunOptions, 'socketLoadBalancing' | 'netnsDir'> {
+  readonly dataplane: BpfDataplane
+  readonly source: StartedSource
+  /** What the socket programs are attached to. */
+  readonly cgroupRoot: string
+  readonly attachments: Pick<Attachments, 'areSocketsAttached'>
+  readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
+}
 
 export interface SocketKeeper {
   /** To be called now and then: looks at whatever may be wrong. */
@@ -20,32 +32,43 @@ export interface SocketKeeper {
 }
 
 /** Follows the pods, and the dataplane: whenever UDP backends go, sockets that were connected to them are destroyed. */
-export function keepSockets(
-  { socketLoadBalancing: mode, netnsDir }: Pick<RunOptions, 'socketLoadBalancing' | 'netnsDir'>,
-  dataplane: BpfDataplane,
-  { store, onChange }: StartedSource,
-  log: Pick<Logger, 'debug' | 'warn'>,
-): SocketKeeper {
+export function keepSockets(options: SocketKeeperOptions): SocketKeeper {
+  const { socketLoadBalancing: mode, netnsDir, dataplane, source, cgroupRoot, attachments, log } = options
+  const { store, onChange } = source
   const folder = new NetnsFolder(netnsDir)
   const own = netnsCookie()
+  const maps = dataplane.families.map(layoutOf).map((layout) => ({
+    layout,
+    sockets: dataplane.map(`sockets${layout.number}`),
+    backends: dataplane.map(`backends${layout.number}`),
+    frontends: dataplane.map(`frontends${layout.number}`),
+    filter: dataplane.map('filter').memory(),
+  }))
   const pods = new PodSocketsFollower({ mode, store, folder, map: dataplane.map('socket_netns'), log })
-  const stale = new StaleSockets({
-    maps: dataplane.families.map(layoutOf).map((layout) => ({
-      layout,
-      sockets: dataplane.map(`sockets${layout.number}`),
-      backends: dataplane.map(`backends${layout.number}`),
-    })),
-    findNetns: (cookie) => (cookie === own ? 'own' : folder.find(cookie)),
+  const findNetns = (cookie: bigint) => (cookie === own ? 'own' : folder.find(cookie))
+  const stale = new StaleSockets({ maps, findNetns, log })
+  const selfTest = new SelfTest({
+    test: () => testSockets(maps),
+    cgroupRoot,
+    ownCgroup: ownCgroupFolder,
     log,
   })
+  const test = async () => {
+    if (attachments.areSocketsAttached) await selfTest.look()
+  }
   onChange(() => pods.objectsChanged())
   dataplane.onUdpBackendsGone(() => stale.request())
   return {
     repeat: async () => {
       await stale.repeat()
+      await test()
       pods.refresh()
     },
-    synced: () => stale.request(),
+    synced: () => {
+      stale.request()
+      // What fails, fails again in the next repetition, which tells it.
+      test().catch(() => undefined)
+    },
     idle: () => stale.idle(),
   }
 }

@@ -1,6 +1,7 @@
 /** Processes of a node and of pods, served at their sockets: every kind of socket sees the service, and reaches a backend. */
 
 import assert from 'node:assert/strict'
+import { dirname } from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import type { Answer, ConnectionGroup, Member, Protocol, Stage } from '../cluster/index.ts'
 import { backendsOf, NODES, PODS } from '../cluster/index.ts'
@@ -141,4 +142,20 @@ describe('UDP sockets of the node, when backends go', () => {
       for (const group of [...through, ...unconnected, ...direct]) await group.close()
     })
   }
+})
+
+describe('whether the socket programs run', () => {
+  test('is told where they do not, with what to do, and when they do again', async () => {
+    await using stage = await startNodes({ services: [WEB] })
+    const daemon = stage.daemon('n1')
+    const node = stage.cluster.node('n1')
+    assert.doesNotMatch(daemon.said(), /socket programs/)
+    // The daemon and the rest of the node move to where no program is.
+    await node.exec(['sh', '-c', `echo ${daemon.pid ?? 0} > '${dirname(node.cgroup)}/cgroup.procs'`])
+    await eventually('the daemon says so', () =>
+      /do not run for this process.*--cgroup-root/.test(daemon.said()),
+    )
+    await node.exec(['sh', '-c', `echo ${daemon.pid ?? 0} > '${node.cgroup}/cgroup.procs'`])
+    await eventually('the daemon says so', () => /the socket programs run again/.test(daemon.said()))
+  })
 })

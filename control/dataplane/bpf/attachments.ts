@@ -123,6 +123,8 @@ export class Attachments {
   /** Ends with the last of the calls that work on devices: one at a time. */
   #tail: Promise<void> = Promise.resolve()
   #hasSockets = false
+  /** All of them, when last looked at. */
+  #areSocketsAttached = false
   #socketFailure: string | undefined
   #isFirst = true
 
@@ -145,10 +147,16 @@ export class Attachments {
   attachSockets(): void {
     this.#hasSockets = true
     for (const [plan, program] of this.#socketPrograms) ensureCgroupLink(this.#folder, plan, program)
+    this.#areSocketsAttached = true
     const names = new Set(this.#socketPrograms.map(([{ name }]) => cgroupLinkName(name)))
     for (const name of listLinks(this.#folder)) {
       if (isCgroupLinkName(name) && !names.has(name)) removeLink(this.#folder, name)
     }
+  }
+
+  /** The socket programs are attached, as far as anybody has looked. */
+  get areSocketsAttached(): boolean {
+    return this.#areSocketsAttached
   }
 
   /**
@@ -187,6 +195,7 @@ export class Attachments {
       this.#held.clear()
       this.#failed.clear()
       this.#hasSockets = false
+      this.#areSocketsAttached = false
     })
     return removed
   }
@@ -280,7 +289,9 @@ export class Attachments {
           this.#log.warn(`our ${plan.name} program was detached from ${plan.cgroup}: attached again`)
       }
       this.#socketFailure = undefined
+      this.#areSocketsAttached = true
     } catch (error) {
+      this.#areSocketsAttached = false
       const message = String(error)
       if (this.#socketFailure !== message) {
         this.#log.warn(
