@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { viewOf } from '../../layout/bytes.ts'
-import { sweep as sweepCodec } from '../../layout/generated.ts'
+import { datapathState, sweep as sweepCodec } from '../../layout/generated.ts'
 import { Sweeper } from './sweeper.ts'
 
 /** A sweep program that is through after some calls; like the real one it moves the clock of the state on. */
 function fakeKernel(callsNeeded: number) {
-  const state = new Uint8Array(16)
+  const state = new Uint8Array(datapathState.size)
   const calls: number[] = []
   const program = {
     testRun: ({ context = new Uint8Array() }: { context?: Uint8Array }) => {
