@@ -166,7 +166,10 @@ for (const family of SERVED) {
       const checkOthers = async () => {
         for (const who of ['n1', 'p2', 'client'] as const) {
           // By ICMP from the node itself, which sends only so many a second.
-          await eventuallyFrom(() => ask(who, at(n2, 9), 'udp'), ['ECONNREFUSED'])
+          await eventually(`${who} is refused by ICMP`, async () => {
+            const answers = await ask(who, at(n2, 9), 'udp')
+            return answers.some((answer) => !answer.ok && answer.error === 'ECONNREFUSED')
+          })
           assertAllFrom(await ask(who, at(n2, 9090)), 'n2', who)
         }
       }
