@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe as group, test } from 'node:test'
-import { icmp, type TcpFlags, tcp, udp } from '../tools/packets/build.ts'
+import { icmp, tcp, udp } from '../tools/packets/build.ts'
 import { TcpConversation, UdpConversation } from '../tools/packets/conversation.ts'
 import { createTestNode, type TestNode } from '../tools/packets/node.ts'
 import {
@@ -63,15 +63,6 @@ group('what concerns no service passes, byte for byte', () => {
       using node = nodeWithWeb()
       assert.ok(node.receive(PORT1, packet).untouched)
       assert.ok(node.transmit(PORT1, packet).untouched)
-      assert.deepEqual([...node.datapath.embryonic.entries()], [])
-    })
-  }
-
-  const midFlow: TcpFlags[] = ['ACK', 'PSH ACK', 'FIN ACK', 'SYN ACK', 'RST', 'RST ACK', 'SYN RST']
-  for (const flags of midFlow) {
-    test(`${flags} to a ClusterIP without a flow is left to whoever knows it`, () => {
-      using node = nodeWithWeb()
-      assert.ok(node.receive(PORT1, tcp({ from: `${CLIENT}:4000`, to: '10.96.0.10:80', flags })).untouched)
       assert.deepEqual([...node.datapath.embryonic.entries()], [])
     })
   }

@@ -28,13 +28,6 @@ static __noinline int note_outbound(struct packet *packet)
 	return VERDICT_NEXT;
 }
 
-static __always_inline bool is_node_port(__be16 port)
-{
-	__u16 number = bpf_ntohs(port);
-
-	return number >= node_port_first && number <= node_port_last;
-}
-
 static __always_inline int translate_reply(struct __sk_buff *skb)
 {
 	struct packet packet;

@@ -11,6 +11,7 @@
 #define SLUICE_INGRESS_H
 
 #include "icmp.h"
+#include "include/others.h"
 #include "include/reject.h"
 
 /* Notes what a packet says of its own side. Written only when it changes: the line stays shared. */
@@ -362,6 +363,13 @@ __noinline int through_direct(struct __sk_buff *skb, struct packet *packet, stru
 	return VERDICT_STEP;
 }
 
+static __always_inline bool is_node_port(__be16 port)
+{
+	__u16 number = bpf_ntohs(port);
+
+	return number >= node_port_first && number <= node_port_last;
+}
+
 /* Is this an answer to the node's own packet, which only looks like a request for a node port? */
 static __always_inline bool is_answer(const struct packet *packet)
 {
@@ -378,6 +386,7 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 {
 	struct scratch *scratch = get_scratch();
 	struct frontend *frontend;
+	bool found;
 	__u32 reason;
 	int verdict;
 
@@ -387,14 +396,20 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 	verdict = through_unconfirmed(packet, step);
 	if (verdict != VERDICT_NEXT)
 		return verdict;
-	/* The node's own answers; and mid-flow packets of what another proxy balanced before us. */
-	if (!is_opening(packet))
+	/* Most of the node's own traffic comes here: what nobody knows its stack refuses. */
+	if (!is_opening(packet) && !is_node_port(packet->tuple.destination_port) &&
+	    is_node_address(&packet->tuple.destination))
 		return VERDICT_NEXT;
 	frontend = &scratch->frontend;
-	if (find_frontend(frontend, &packet->tuple.destination, packet->tuple.destination_port, packet->protocol,
-			  false))
-		return frontend->kind == FRONTEND_KIND_NODE_PORT && is_answer(packet) ? VERDICT_NEXT : VERDICT_OPEN;
-	reason = reason_without_frontend(&packet->tuple.destination);
+	found = find_frontend(frontend, &packet->tuple.destination, packet->tuple.destination_port, packet->protocol,
+			      false);
+	if (found && frontend->kind == FRONTEND_KIND_NODE_PORT && is_answer(packet))
+		return VERDICT_NEXT;
+	reason = found ? DROP_REASON_NONE : reason_without_frontend(&packet->tuple.destination);
+	if (!is_opening(packet))
+		return found || reason ? through_others(skb, packet) : VERDICT_NEXT;
+	if (found)
+		return VERDICT_OPEN;
 	if (reason == DROP_REASON_NONE)
 		return may_be_backend(&packet->tuple.destination) ? VERDICT_DIRECT : VERDICT_NEXT;
 	count_drop(reason);

@@ -331,13 +331,13 @@ group('an established connection', () => {
     })
   }
 
-  test('that was swept is nobody’s: its packets pass untouched, a SYN picks anew', () => {
+  test('that was swept is nobody’s: the client is told so, a SYN picks anew', () => {
     using web = new Web()
     const client = web.client()
     client.shakeHands()
     assert.equal(web.node.datapath.sweep(100_000, 1000).expired, 2)
     assert.ok(client.reply('ACK').untouched)
-    assert.ok(client.request('ACK').untouched)
+    assert.equal(describe(client.request('ACK').packet), 'tcp 10.96.0.10:80 > 10.244.1.2:4000 RST')
     assert.equal(client.shakeHands(), BACKENDS[1])
     assert.equal(web.confirmed, 2)
   })

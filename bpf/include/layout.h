@@ -178,6 +178,7 @@ enum drop_reason {
 	DROP_REASON_UNKNOWN_FRAGMENT,
 	DROP_REASON_ICMP_REDIRECT,
 	DROP_REASON_REWRITE_FAILED,
+	DROP_REASON_NO_FLOW, /* a segment of a TCP connection that nobody knows any more */
 	DROP_REASON_COUNT,
 };
 
@@ -448,6 +449,7 @@ struct datapath_state {
 	__u32 full_at;	    /* milliseconds (as flow.created) of the last full table */
 	__u32 sweep_from;   /* where the next sweep goes on */
 	__u32 daemon;	    /* its process id as the kernel counts them: who called the sweep last */
+	__u32 handover_until; /* seconds of the sweep's clock: connections of a proxy before us may live so long */
 };
 
 /* Context of the sweep program: first two in, the rest out. */

@@ -98,6 +98,7 @@ const volatile __u32 tcp_closing_seconds = 30;
 const volatile __u32 udp_unreplied_seconds = 30;
 const volatile __u32 udp_replied_seconds = 180;
 const volatile __u8 have_set_retval = 1;
+const volatile __u8 have_ct_lookup = 0;
 const volatile __u8 have_csum_ipv6 = 0;
 
 /* Never read: brings the enumerations into the BTF for the generator. */

@@ -7,6 +7,7 @@ import { parseAddress } from '../model/address.ts'
 import type { SocketMode } from '../model/pod-sockets.ts'
 import type { ModelSettings } from '../model/settings.ts'
 import { Refusal } from './refusal.ts'
+import type { FlowTimeouts } from './timeouts.ts'
 
 /** Where the pins are when nobody says otherwise. */
 export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/sluice'
@@ -68,6 +69,7 @@ export interface RunOptions extends RootOption {
   readonly model: ModelSettings
   /** Bit of the packet mark that has netfilter masquerade. */
   readonly masqueradeBit: number
+  readonly timeouts: FlowTimeouts
   /** klog's: 0 to 2 info, 3 and 4 debug, 5 and more trace. */
   readonly verbosity: number
   readonly loggingFormat: 'text' | 'json'

@@ -37,6 +37,7 @@ async function read(...args: string[]) {
 const TRAFFIC = {
   model: { detectLocal: { mode: 'devices' }, masqueradeAll: false, clientAddress: 'preserve' },
   masqueradeBit: 14,
+  timeouts: { tcpEstablished: 86400, tcpCloseWait: 3600, udp: 30, udpStream: 180, handover: 86400 },
 }
 
 describe('commands and their options', () => {

@@ -32,6 +32,7 @@ import {
   sourceOf,
 } from './options.ts'
 import { Refusal } from './refusal.ts'
+import { flowTimeouts, parseTimeout, type ReadTimeouts, TIMEOUT_OPTIONS } from './timeouts.ts'
 import {
   CLIENT_ADDRESSES,
   DETECT_LOCAL_MODES,
@@ -155,7 +156,7 @@ function addRun(program: Command, commands: Commands): void {
         parseMapSize(text, sizes as Record<string, number>),
       ).default({}, "the object's own sizes"),
     )
-  addTrafficOptions(command)
+  addTimeoutOptions(addTrafficOptions(command))
     .addOption(
       option('-v, --v <N>', 'how much to log: 0 to 2 info, 3 debug, 5 trace', parseVerbosity).default(0),
     )
@@ -208,6 +209,15 @@ function addTrafficOptions(command: Command): Command {
         parseMasqueradeBit(text, OWN_MARK_BITS),
       ).default(DEFAULT_MASQUERADE_BIT),
     )
+}
+
+function addTimeoutOptions(command: Command): Command {
+  for (const { flags, description, normal } of TIMEOUT_OPTIONS) {
+    command.addOption(
+      option(flags, description, (text) => parseTimeout(text, normal)).default(normal, `${normal}s`),
+    )
+  }
+  return command
 }
 
 function addServices(program: Command, commands: Commands): void {
@@ -392,9 +402,10 @@ function errorText(text: string): string {
 
 /** As commander hands them over: by the long names of the options. */
 interface ReadRunOptions
-  extends Omit<RunOptions, 'source' | 'mapSizes' | 'verbosity' | 'model' | 'masqueradeBit'>,
+  extends Omit<RunOptions, 'source' | 'mapSizes' | 'verbosity' | 'model' | 'masqueradeBit' | 'timeouts'>,
     SourceTexts,
-    ReadTrafficOptions {
+    ReadTrafficOptions,
+    ReadTimeouts {
   readonly mapSize: Readonly<Record<string, number>>
   readonly v: number
   readonly iptablesMasqueradeBit: number
@@ -415,6 +426,7 @@ function runOptions(read: ReadRunOptions): RunOptions {
     mapSizes: read.mapSize,
     model: modelSettings(read),
     masqueradeBit: read.iptablesMasqueradeBit,
+    timeouts: flowTimeouts(read),
     verbosity: read.v,
     loggingFormat,
   }

@@ -10,6 +10,7 @@ import {
   type ProbeAnswer,
   probeBpfSyscall,
   probeHelper,
+  probeKernelFunction,
   probeMapType,
   probeProgramType,
   probeTcx,
@@ -78,6 +79,12 @@ const FEATURES: readonly Feature[] = [
     use: 'ECONNREFUSED where no endpoint is',
     probe: () => probeHelper('cgroup_sock_addr', 'set_retval'),
     otherwise: 'connect fails with EPERM instead',
+  },
+  {
+    name: 'bpf_skb_ct_lookup',
+    use: 'packets: leave connections of another proxy alone',
+    probe: () => probeKernelFunction('bpf_skb_ct_lookup', 'nf_conntrack'),
+    otherwise: 'after a first start they go on for --handover-timeout',
   },
   { name: 'syscall programs', use: 'sweep expired flows', probe: () => probeProgramType('syscall') },
   {

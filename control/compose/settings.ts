@@ -1,6 +1,7 @@
 /** What the programs, netfilter and the node must agree on. */
 
 import { OWN_MARK_BITS, type RunOptions } from '../cli/options.ts'
+import type { FlowTimeouts } from '../cli/timeouts.ts'
 
 /** Bits of the packet mark, as masks. */
 export interface PacketMarks {
@@ -15,13 +16,18 @@ export interface PacketMarks {
 export interface PacketSettings {
   readonly marks: PacketMarks
   /** The API server's `--service-node-port-range`, both ends included. */
+  readonly timeouts: FlowTimeouts
   readonly nodePorts: { readonly first: number; readonly last: number }
 }
 
-export function packetSettings({ masqueradeBit }: Pick<RunOptions, 'masqueradeBit'>): PacketSettings {
+export function packetSettings({
+  masqueradeBit,
+  timeouts,
+}: Pick<RunOptions, 'masqueradeBit' | 'timeouts'>): PacketSettings {
   const [accept, redirect] = OWN_MARK_BITS
   return {
     marks: { masquerade: mask(masqueradeBit), accept: mask(accept), redirect: mask(redirect) },
+    timeouts,
     nodePorts: { first: 30000, last: 32767 },
   }
 }

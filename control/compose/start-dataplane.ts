@@ -1,6 +1,6 @@
 /** The eBPF dataplane, started; what can be mended by whoever starts it becomes a refusal that says how. */
 
-import { IncompatibleMapError, netnsCookie, probeHelper } from 'libbpf-ts'
+import { IncompatibleMapError, netnsCookie, probeHelper, probeKernelFunction } from 'libbpf-ts'
 import type { RunOptions } from '../cli/options.ts'
 import { Refusal } from '../cli/refusal.ts'
 import { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
@@ -24,6 +24,7 @@ export async function startDataplane(
   })
   try {
     const { adopted, services, backends } = await dataplane.start()
+    if (!adopted) dataplane.beginHandover(settings.timeouts.handover)
     log.info(adopted ? 'adopted what an earlier daemon left' : 'nothing to adopt: the maps are new', {
       services,
       backends,
@@ -38,7 +39,7 @@ export async function startDataplane(
 }
 
 /** Values of the object's constants, by their C names; the others keep the object's own. */
-function constants({ marks, nodePorts }: PacketSettings): Record<string, number | bigint> {
+function constants({ marks, nodePorts, timeouts }: PacketSettings): Record<string, number | bigint> {
   return {
     host_netns_cookie: netnsCookie() ?? 0n,
     mark_masquerade: marks.masquerade,
@@ -46,6 +47,11 @@ function constants({ marks, nodePorts }: PacketSettings): Record<string, number 
     mark_redirect: marks.redirect,
     node_port_first: nodePorts.first,
     node_port_last: nodePorts.last,
+    tcp_established_seconds: timeouts.tcpEstablished,
+    tcp_half_closed_seconds: timeouts.tcpCloseWait,
+    udp_unreplied_seconds: timeouts.udp,
+    udp_replied_seconds: timeouts.udpStream,
+    have_ct_lookup: probeKernelFunction('bpf_skb_ct_lookup', 'nf_conntrack').supported === 'yes' ? 1 : 0,
     have_set_retval: probeHelper('cgroup_sock_addr', 'set_retval').supported === 'yes' ? 1 : 0,
   }
 }

@@ -276,23 +276,25 @@ export const clusterIp6: Codec<ClusterIp6> = {
   },
 }
 
-/** `struct datapath_state`, 20 bytes. */
+/** `struct datapath_state`, 24 bytes. */
 export interface DatapathState {
   readonly now: number
   readonly directFlows: number
   readonly fullAt: number
   readonly sweepFrom: number
   readonly daemon: number
+  readonly handoverUntil: number
 }
 
 export const datapathState: Codec<DatapathState> = {
-  size: 20,
+  size: 24,
   encode(value, into, offset) {
     into.setUint32(offset, value.now, true)
     into.setUint32(offset + 4, value.directFlows, true)
     into.setUint32(offset + 8, value.fullAt, true)
     into.setUint32(offset + 12, value.sweepFrom, true)
     into.setUint32(offset + 16, value.daemon, true)
+    into.setUint32(offset + 20, value.handoverUntil, true)
   },
   decode(from, offset) {
     return {
@@ -301,6 +303,7 @@ export const datapathState: Codec<DatapathState> = {
       fullAt: from.getUint32(offset + 8, true),
       sweepFrom: from.getUint32(offset + 12, true),
       daemon: from.getUint32(offset + 16, true),
+      handoverUntil: from.getUint32(offset + 20, true),
     }
   },
 }
@@ -1546,7 +1549,8 @@ export const dropReason = {
   UNKNOWN_FRAGMENT: 9,
   ICMP_REDIRECT: 10,
   REWRITE_FAILED: 11,
-  COUNT: 12,
+  NO_FLOW: 12,
+  COUNT: 13,
 } as const
 
 /** The names of `dropReason` by their values. */
@@ -1563,7 +1567,8 @@ export const dropReasonNames: Readonly<Record<number, string>> = {
   9: 'UNKNOWN_FRAGMENT',
   10: 'ICMP_REDIRECT',
   11: 'REWRITE_FAILED',
-  12: 'COUNT',
+  12: 'NO_FLOW',
+  13: 'COUNT',
 }
 
 /** `enum flow_direction` */
@@ -1840,7 +1845,7 @@ export const maps = {
     type: 'percpu_array',
     keySize: 4,
     valueSize: 8,
-    maxEntries: 12,
+    maxEntries: 13,
     keyType: 'u32',
     valueType: 'u64',
   },

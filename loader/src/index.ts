@@ -58,6 +58,7 @@ export {
   type ProbeAnswer,
   probeBpfSyscall,
   probeHelper,
+  probeKernelFunction,
   probeMapType,
   probeProgramType,
   probeTcx,

@@ -87,6 +87,30 @@ export function probeHelper(type: ProgramType, helper: HelperName): ProbeAnswer 
   return refusal(result, what, undefined)
 }
 
+/**
+ * Whether programs can call a function of the kernel (a kfunc): its type information names it, or that of the module.
+ *
+ * @param module Where it is, if that is a module and no part of the kernel.
+ */
+export function probeKernelFunction(name: string, module: string): ProbeAnswer {
+  const wanted = Buffer.from(`\0${name}\0`)
+  for (const source of ['vmlinux', module]) {
+    try {
+      if (readFileSync(`/sys/kernel/btf/${source}`).includes(wanted)) return { supported: 'yes' }
+    } catch (cause) {
+      if (!isMissing(cause)) return { supported: 'unknown', reason: String(cause) }
+    }
+  }
+  return {
+    supported: 'no',
+    reason: `neither the kernel nor a loaded module ${module} has a function ${name}`,
+  }
+}
+
+function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+}
+
 /** Whether tc programs can be attached by links (tcx, kernel 6.6): by asking who is on the loopback device. */
 export function probeTcx(): ProbeAnswer {
   try {

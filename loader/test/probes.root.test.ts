@@ -6,6 +6,7 @@ import {
   mountsOfType,
   probeBpfSyscall,
   probeHelper,
+  probeKernelFunction,
   probeMapType,
   probeProgramType,
   probeTcx,
@@ -35,6 +36,13 @@ suite('probes of the running kernel', rootOnly, () => {
     ] as const) {
       assert.deepEqual(probeMapType(type), { supported: 'yes' }, type)
     }
+  })
+
+  test('a function of the kernel, and one that no kernel has', () => {
+    // A program that is called when a BPF object is told apart: every kernel with kfuncs names it.
+    assert.deepEqual(probeKernelFunction('bpf_prog_load', 'nf_conntrack'), { supported: 'yes' })
+    const answer = probeKernelFunction('bpf_no_such_function', 'no_such_module')
+    assert.equal(answer.supported, 'no')
   })
 
   test('tcx, from 6.6 on', () => {

@@ -4,7 +4,7 @@ import type { TargetName } from '../../layout/batches.ts'
 import { adoptFamilies, Believed, GRACE_MS } from '../../layout/believed.ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { type FamilyLayout, familyLayouts } from '../../layout/family.ts'
-import { filterOffsets, listKind } from '../../layout/generated.ts'
+import { datapathState, filterOffsets, listKind } from '../../layout/generated.ts'
 import { planHeldBits } from '../../layout/held-bits.ts'
 import type { NodeAddress } from '../../layout/node-addresses.ts'
 import { IdPool } from '../../layout/pools.ts'
@@ -99,6 +99,19 @@ export class BpfDataplane implements Dataplane {
     for (const { believed } of parts) {
       const { layout } = believed.mirror
       writeLocalCidrs(datapath.map(`local_cidrs${layout.number}`), layout, cidrs)
+    }
+  }
+
+  /**
+   * Lets connections pass that nobody knows, for so many seconds: another proxy may have balanced them. For a first
+   * start, before anything is attached. Programs that can ask netfilter need no such time.
+   */
+  beginHandover(seconds: number): void {
+    const { datapath, parts } = this.#started()
+    for (const { believed } of parts) {
+      const state = viewOf(datapath.map(`state${believed.mirror.layout.number}`).memory())
+      const held = datapathState.decode(state, 0)
+      datapathState.encode({ ...held, handoverUntil: (held.now + seconds) >>> 0 }, state, 0)
     }
   }
 
