@@ -4,12 +4,12 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { type BpfObject, loadObject, netnsCookie, readSpec } from 'libbpf-ts'
-import { OBJECT_FOLDER } from '../control/compose/objects.ts'
 import { BpfDataplane } from '../control/dataplane/bpf/dataplane.ts'
 import { viewOf } from '../control/layout/bytes.ts'
 import * as generated from '../control/layout/generated.ts'
 import { desiredState } from '../control/model/desired.ts'
 import { bpffsMount } from '../tools/cluster/mounts.ts'
+import { OBJECT_FOLDER } from '../tools/packets/datapath.ts'
 import { NODE, syntheticCluster } from './synthetic.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')

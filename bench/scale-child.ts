@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { OBJECT_FOLDER } from '../control/compose/objects.ts'
 import { BpfDataplane } from '../control/dataplane/bpf/dataplane.ts'
 import { desiredState, updateDesired } from '../control/model/desired.ts'
+import { OBJECT_FOLDER } from '../tools/packets/datapath.ts'
 import { percentile } from './measure.ts'
 import { NODE, serviceKey, syntheticCluster, syntheticSlice } from './synthetic.ts'
 

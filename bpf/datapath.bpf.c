@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The datapath of one IP family. FAMILY is 4 or 6.
- *
- * A packet that concerns no service leaves `ingress` and `egress` after two
- * loads. They write nothing themselves: a program that writes into packets
- * makes the kernel unshare every cloned one first, and packets of local sockets
- * are clones. The others go on by tail call.
+ * The datapath of one IP family: FAMILY is 4 or 6. Packets come here from the
+ * entry (entry.bpf.c), by tail call.
  */
 #include "egress.h"
+#include "include/programs.h"
 #include "sockets.h"
 #include "sweep.h"
-
-enum {
-	PROGRAM_TRANSLATE_REQUEST,
-	PROGRAM_TRANSLATE_REPLY,
-};
 
 int translate_requests(struct __sk_buff *skb);
 int translate_replies(struct __sk_buff *skb);
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 2);
-	__uint(key_size, sizeof(__u32));
+	PROGRAM_ARRAY;
 	__array(values, int(struct __sk_buff *));
 } programs SEC(".maps") = {
 	.values = {
@@ -30,68 +20,6 @@ struct {
 		[PROGRAM_TRANSLATE_REPLY] = (void *)&translate_replies,
 	},
 };
-
-/*
- * The header, if it is of our family and in the linear part, which it nearly
- * always is. `elsewhere`: of our family, but to be pulled in first.
- */
-static __always_inline ip_header_t *peek(struct __sk_buff *skb, bool *elsewhere)
-{
-	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	ip_header_t *ip = data + ETH_HLEN;
-
-	*elsewhere = false;
-	if (skb->protocol != bpf_htons(ETHERTYPE))
-		return NULL;
-	if ((void *)(ip + 1) <= end)
-		return ip;
-	*elsewhere = true;
-	return NULL;
-}
-
-static __always_inline bool may_concern_request(addr_t destination)
-{
-	return may_be_frontend(&destination) || may_be_backend(&destination) || is_in_service_cidr(&destination);
-}
-
-static __always_inline bool may_concern_reply(addr_t source)
-{
-	return may_be_frontend(&source) || may_be_backend(&source);
-}
-
-SEC("tc")
-int ingress(struct __sk_buff *skb)
-{
-	bool elsewhere;
-	ip_header_t *ip = peek(skb, &elsewhere);
-
-	if (elsewhere || (ip && may_concern_request(destination_of(ip))))
-		bpf_tail_call_static(skb, &programs, PROGRAM_TRANSLATE_REQUEST);
-	return VERDICT_NEXT;
-}
-
-SEC("tc")
-int egress(struct __sk_buff *skb)
-{
-	__u32 mark = skb->mark;
-	bool elsewhere;
-	ip_header_t *ip;
-
-	if (mark & mark_redirect) {
-		/* Our own, sent back by ingress. */
-		skb->mark = mark & ~mark_redirect;
-		return VERDICT_NEXT;
-	}
-	ip = peek(skb, &elsewhere);
-	if (ip && protocol_of(ip) == ICMP_PROTOCOL)
-		elsewhere = may_quote(skb, ip);
-	else if (ip)
-		elsewhere = may_concern_reply(source_of(ip));
-	if (!elsewhere)
-		return VERDICT_NEXT;
-	bpf_tail_call_static(skb, &programs, PROGRAM_TRANSLATE_REPLY);
-	return VERDICT_NEXT;
-}
 
 SEC("tc")
 int translate_requests(struct __sk_buff *skb)

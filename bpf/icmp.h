@@ -190,16 +190,4 @@ __noinline int translate_error(struct __sk_buff *skb, int direction)
 	return direction == FLOW_DIRECTION_INGRESS ? send_on(skb, &error->key.tuple, &error->step) : VERDICT_NEXT;
 }
 
-/*
- * May it be an error that quotes a packet? Asked by programs that write nothing.
- * Such come from routers too, whose addresses the filter does not know.
- */
-static __always_inline bool may_quote(struct __sk_buff *skb, const ip_header_t *ip)
-{
-	void *end = (void *)(long)skb->data_end;
-	const struct icmp_header *icmp = (void *)ip + header_length(ip);
-
-	return (void *)(icmp + 1) > end || quotes_packet(icmp->type);
-}
-
 #endif

@@ -8,54 +8,71 @@
 #define SLUICE_FILTER_H
 
 #include <stdbool.h>
-#include "maps.h"
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "layout.h"
 
-static __always_inline __u32 address_hash(const addr_t *address)
+/* One for both families. */
+struct filter filter SEC(".data.filter") = {};
+
+/* The bit of an address of `words` words: 1 or 4. */
+static __always_inline __u32 hash_words(const __u32 *address, __u32 words)
 {
-	const __u32 *words = (const void *)address->bytes;
-#if FAMILY == 4
-	__u32 mixed = words[0];
-#else
-	__u32 mixed = words[0] * 0x9E3779B1u + words[1] * 0x85EBCA77u + words[2] * 0xC2B2AE3Du +
-		      words[3] * 0x27D4EB2Fu;
+	__u32 mixed = address[0];
 
-	mixed ^= mixed >> 15;
-#endif
+	if (words == 4) {
+		mixed = mixed * 0x9E3779B1u + address[1] * 0x85EBCA77u + address[2] * 0xC2B2AE3Du +
+			address[3] * 0x27D4EB2Fu;
+		mixed ^= mixed >> 15;
+	}
 	return mixed * 0x9E3779B1u >> (32 - LAYOUT_FILTER_BITS);
 }
 
-static __always_inline bool may_be_frontend(const addr_t *address)
+static __always_inline bool is_frontend_bit(__u32 hash)
 {
-	__u32 hash = address_hash(address);
-
 	return filter.frontend_bits[hash >> 6] >> (hash & 63) & 1;
 }
 
-/* An address that ClusterIPs are given out from, whether a Service has it or not. */
-static __always_inline bool is_in_service_cidr(const addr_t *address)
+static __always_inline bool is_backend_bit(__u32 hash)
 {
-	const struct service_cidrs *known = &filter.CONCAT(service_cidrs, FAMILY);
-	const __u32 *words = (const void *)address->bytes;
+	return filter.backend_bits[hash >> 6] >> (hash & 63) & 1;
+}
 
+/* Is an address of `words` words in one of the ranges? */
+static __always_inline bool is_in_ranges(const struct service_cidrs *known, const __u32 *address, __u32 words)
+{
 	for (__u32 i = 0; i < LAYOUT_SERVICE_CIDRS && i < known->count; i++) {
 		const struct service_cidr *range = &known->ranges[i];
-		__u32 differ = (words[0] & range->mask[0]) ^ range->address[0];
+		__u32 differ = 0;
 
-#if FAMILY == 6
-		for (int word = 1; word < 4; word++)
-			differ |= (words[word] & range->mask[word]) ^ range->address[word];
-#endif
+		for (__u32 word = 0; word < words; word++)
+			differ |= (address[word] & range->mask[word]) ^ range->address[word];
 		if (!differ)
 			return true;
 	}
 	return false;
 }
 
+static __always_inline __u32 address_hash(const addr_t *address)
+{
+	return hash_words((const void *)address->bytes, sizeof(*address) / 4);
+}
+
+static __always_inline bool may_be_frontend(const addr_t *address)
+{
+	return is_frontend_bit(address_hash(address));
+}
+
 static __always_inline bool may_be_backend(const addr_t *address)
 {
-	__u32 hash = address_hash(address);
+	return is_backend_bit(address_hash(address));
+}
 
-	return filter.backend_bits[hash >> 6] >> (hash & 63) & 1;
+/* An address that ClusterIPs are given out from, whether a Service has it or not. */
+static __always_inline bool is_in_service_cidr(const addr_t *address)
+{
+	return is_in_ranges(sizeof(*address) == 4 ? &filter.service_cidrs4 : &filter.service_cidrs6,
+			    (const void *)address->bytes, sizeof(*address) / 4);
 }
 
 #endif

@@ -121,8 +121,8 @@ static __always_inline bool pass_extension(struct __sk_buff *skb, struct placeme
 	at->protocol = header.next;
 	if (kind == IPPROTO_FRAGMENT) {
 		at->datagram = header.id;
-		at->is_fragment = !!(header.offset & bpf_htons(IPV6_FRAGMENT_OFFSET | IPV6_MORE_FRAGMENTS));
-		at->is_later = !!(header.offset & bpf_htons(IPV6_FRAGMENT_OFFSET));
+		at->is_fragment = header.offset & bpf_htons(IPV6_FRAGMENT_OFFSET | IPV6_MORE_FRAGMENTS);
+		at->is_later = header.offset & bpf_htons(IPV6_FRAGMENT_OFFSET);
 		at->transport += sizeof(header);
 	} else if (kind == IPPROTO_AH) {
 		at->transport += (header.length + 2) * 4;

@@ -10,7 +10,9 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "compare.h"
+#include "filter.h"
 #include "layout.h"
+#include "marks.h"
 
 #define CONCAT_(a, b) a##b
 #define CONCAT(a, b) CONCAT_(a, b)
@@ -78,16 +80,12 @@ MAP(devices, BPF_MAP_TYPE_HASH, 1 << 14, ON_DEMAND, __u32, struct device);
 MAP(service_stats, BPF_MAP_TYPE_PERCPU_ARRAY, 1 << 16, PREALLOC, __u32, struct service_stats);
 MAP(drop_stats, BPF_MAP_TYPE_PERCPU_ARRAY, DROP_REASON_COUNT, PREALLOC, __u32, __u64);
 
-struct filter filter SEC(".data.filter") = {};
 struct datapath_state state SEC(".data.state" FAMILY_TEXT) = {};
 
 /* ---- set before the programs are loaded ---- */
 
 const volatile __u64 host_netns_cookie = 0;
 const volatile __u8 serve_all_netns = 0; /* sockets of namespaces that socket_netns does not name */
-const volatile __u32 mark_masquerade = 1 << 14;
-const volatile __u32 mark_accept = 1 << 13;
-const volatile __u32 mark_redirect = 1 << 12;
 const volatile __u16 node_port_first = 30000;
 const volatile __u16 node_port_last = 32767;
 const volatile __u16 source_port_first = 61000;

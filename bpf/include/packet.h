@@ -22,10 +22,7 @@
 #include "ipv6.h"
 #endif
 
-/* Newer than the oldest headers we build with. The same as TC_ACT_*. */
-#define VERDICT_NEXT -1
-#define VERDICT_DROP 2
-/* Decisions within a program. */
+/* Decisions within a program, beside what it tells the kernel (marks.h). */
 #define VERDICT_STEP 100   /* rewrite the packet */
 #define VERDICT_REJECT 101 /* answer it with a refusal */
 #define VERDICT_OPEN 102   /* balance it: a new flow */

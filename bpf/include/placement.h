@@ -13,8 +13,8 @@ struct placement {
 	__u32 datagram;	 /* the id that its fragments share, as in the header */
 	__u8 protocol;
 	__u8 datagram_protocol; /* a part of the id in IPv4 (RFC 791), not in IPv6 (RFC 8200, 4.5): 0 */
-	__u8 is_fragment;
-	__u8 is_later; /* a fragment that is not the first: no transport header */
+	bool is_fragment;
+	bool is_later; /* a fragment that is not the first: no transport header */
 };
 
 /* What an IP header says, wherever in the frame it is: the packet's own, or one that an ICMP message quotes. */

@@ -53,13 +53,13 @@ function notesOf(nodeName: string, internalIPs: readonly string[] | undefined): 
   return internalIPs.length > 0 ? [] : [`The source has no Node ${nodeName} with an InternalIP.`]
 }
 
-/** The proof: the programs themselves, over maps as small as possible. One family is enough to begin with. */
+/** The proof: the programs themselves, over maps as small as possible. Of the families, one is enough to begin with. */
 function probePrograms(): Finding[] {
   const tried = readDatapath(OBJECT_FOLDER).map(({ family, spec }) => ({ family, refusal: whyRefused(spec) }))
-  const isServed = tried.some(({ refusal }) => refusal === undefined)
+  const isServed = tried.some(({ family, refusal }) => family !== undefined && refusal === undefined)
   return tried.map(({ family, refusal }) => ({
-    name: `Sluice's programs for ${family === 'ipv4' ? 'IPv4' : 'IPv6'}`,
-    needed: refusal === undefined || !isServed,
+    name: `Sluice's programs for ${family === undefined ? 'devices' : family === 'ipv4' ? 'IPv4' : 'IPv6'}`,
+    needed: family === undefined || refusal === undefined || !isServed,
     use: 'everything',
     here: refusal === undefined ? 'yes' : 'no',
     detail: refusal ?? 'the verifier takes them',

@@ -1,30 +1,35 @@
 /**
- * The datapath on its own: the compiled object with small maps and no pins, its maps filled by hand, its tc programs run
- * on made-up packets (BPF_PROG_TEST_RUN). A test run's packet belongs to a device of the current network namespace and
+ * The datapath on its own: the compiled objects with small maps, their maps filled by hand, their tc programs run on
+ * made-up packets (BPF_PROG_TEST_RUN). A test run's packet belongs to a device of the current network namespace and
  * comes from nowhere; what the program redirects goes nowhere.
  */
 
+import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import {
+  type BpfMap,
   type BpfObject,
+  type BpfProgram,
   type Codec,
   type ConstantValue,
   loadObject,
+  type ObjectSpec,
   readSpec,
   type TypedMap,
   typedMap,
   u32,
   u64,
 } from 'libbpf-ts'
-import { ipv4Layout } from '../../control/layout/family.ts'
+import { type FamilyLayout, ipv4Layout, ipv6Layout } from '../../control/layout/family.ts'
 import { filterBit } from '../../control/layout/filter.ts'
 import * as layout from '../../control/layout/generated.ts'
 import { serviceCidrMemory, writeServiceCidrs } from '../../control/layout/service-cidrs.ts'
 import { addressBytes } from '../../control/model/address.ts'
 
-/** The build's object, or, to put the same tests to another compiler's, the one that SLUICE_DATAPATH_OBJECT names. */
-export const DATAPATH_OBJECT =
-  process.env['SLUICE_DATAPATH_OBJECT'] ?? join(import.meta.dirname, '../../build/datapath4.bpf.o')
+/** Where the build's objects are, or, to put the same tests to another compiler's, the folder in SLUICE_OBJECT_FOLDER. */
+export const OBJECT_FOLDER = process.env['SLUICE_OBJECT_FOLDER'] ?? join(import.meta.dirname, '../../build')
+/** Where maps can be pinned. */
+const BPFFS = '/sys/fs/bpf'
 
 /** Entries of the maps that are large by default; LRU hashes need some room for each CPU. */
 const SMALL = 4096
@@ -58,32 +63,101 @@ export interface Outcome {
   readonly untouched: boolean
 }
 
+export type FamilyNumber = 4 | 6
+
+/** What the control plane has no use for, beside what it has. */
+interface Codecs extends FamilyLayout {
+  readonly flowKey: Codec<layout.FlowKey4>
+  readonly outbound: Codec<layout.Outbound4>
+  readonly fragmentKey: Codec<layout.FragmentKey4>
+  readonly fragment: Codec<layout.Fragment4>
+  readonly affinityKey: Codec<layout.AffinityKey4>
+  readonly affinity: Codec<layout.Affinity4>
+}
+
+const CODECS: Readonly<Record<FamilyNumber, Codecs>> = {
+  4: {
+    ...ipv4Layout,
+    flowKey: layout.flowKey4,
+    outbound: layout.outbound4,
+    fragmentKey: layout.fragmentKey4,
+    fragment: layout.fragment4,
+    affinityKey: layout.affinityKey4,
+    affinity: layout.affinity4,
+  },
+  6: {
+    ...ipv6Layout,
+    flowKey: layout.flowKey6,
+    outbound: layout.outbound6,
+    fragmentKey: layout.fragmentKey6,
+    fragment: layout.fragment6,
+    affinityKey: layout.affinityKey6,
+    affinity: layout.affinity6,
+  },
+}
+
 export interface DatapathOptions {
-  /** The build's when left out. */
-  readonly object?: string
+  /** The family that is loaded beside the entry; IPv4 when left out. */
+  readonly family?: FamilyNumber
+  /** A folder of objects; the build's when left out. */
+  readonly objectFolder?: string
   /** Entries, by the name of the map. */
   readonly sizes?: Readonly<Record<string, number>>
   /** `const volatile` globals of the programs. */
   readonly constants?: Readonly<Record<string, ConstantValue>>
 }
 
-/** Loads the object. Throws what `readSpec` and `loadObject` of libbpf-ts throw. */
+/** Loads the entry and the datapath of a family. Throws what `readSpec` and `loadObject` of libbpf-ts throw. */
 export function createDatapath(options: DatapathOptions = {}): Datapath {
-  const spec = readSpec(options.object ?? DATAPATH_OBJECT)
-  for (const map of spec.maps.values()) {
+  const { family = 4, objectFolder = OBJECT_FOLDER, sizes = {}, constants = {} } = options
+  const specs = ['entry', `datapath${family}`].map((name) => readSpec(join(objectFolder, `${name}.bpf.o`)))
+  setSizes(specs, sizes)
+  return new Datapath(family, loadTogether(specs, constants))
+}
+
+function setSizes(specs: readonly ObjectSpec[], sizes: Readonly<Record<string, number>>): void {
+  const maps = specs.flatMap((spec) => [...spec.maps.values()])
+  for (const map of maps) {
     if (!map.name.startsWith('.')) map.maxEntries = Math.min(map.maxEntries, SMALL)
   }
-  for (const [name, entries] of Object.entries(options.sizes ?? {})) {
-    const map = spec.maps.get(name)
-    if (map === undefined) throw new RangeError(`the datapath has no map ${name}`)
-    map.maxEntries = entries
+  for (const [name, entries] of Object.entries(sizes)) {
+    const found = maps.filter((map) => map.name === name)
+    if (found.length === 0) throw new RangeError(`the datapath has no map ${name}`)
+    for (const map of found) map.maxEntries = entries
   }
-  return new Datapath(loadObject(spec, { constants: options.constants ?? {} }))
+}
+
+/** Objects share the maps of one name; pins, gone afterwards, are how libbpf finds them. */
+function loadTogether(
+  specs: readonly ObjectSpec[],
+  constants: Readonly<Record<string, ConstantValue>>,
+): BpfObject[] {
+  const folder = mkdtempSync(join(BPFFS, `slt${process.pid}-`))
+  const loaded: BpfObject[] = []
+  try {
+    for (const spec of specs) {
+      const shared = [...spec.maps.keys()].filter((name) => !/^\.(rodata|bss|data$)/.test(name))
+      loaded.push(
+        loadObject(spec, {
+          constants: Object.fromEntries(Object.entries(constants).filter(([name]) => spec.globals.has(name))),
+          pinnedMaps: Object.fromEntries(
+            shared.map((name) => [name, join(folder, name.replaceAll('.', ''))]),
+          ),
+        }),
+      )
+    }
+    return loaded
+  } catch (error) {
+    for (const object of loaded) object.close()
+    throw error
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 }
 
 /** The loaded datapath: typed access to its maps, and runs of its programs. */
 export class Datapath implements Disposable {
-  readonly object: BpfObject
+  readonly family: FamilyNumber
   readonly frontends: TypedMap<layout.FrontendKey4, layout.Frontend4>
   readonly nodePorts: TypedMap<layout.NodeportKey, layout.Frontend4>
   readonly nodeAddresses: TypedMap<layout.AddressKey4, layout.NodeAddress4>
@@ -101,35 +175,39 @@ export class Datapath implements Disposable {
   readonly outbounds: TypedMap<layout.FlowKey4, layout.Outbound4>
   readonly fragments: TypedMap<layout.FragmentKey4, layout.Fragment4>
   readonly devices: TypedMap<number, layout.Device>
+  readonly #objects: readonly BpfObject[]
   readonly #serviceStats: TypedMap<number, layout.ServiceStats>
   readonly #dropStats: TypedMap<number, bigint>
   readonly #state: TypedMap<number, layout.DatapathState>
 
   /** `createDatapath` is the way to one. */
-  constructor(object: BpfObject) {
-    this.object = object
-    const view = <K, V>(name: string, key: Codec<K>, value: Codec<V>) =>
-      typedMap(object.map(name), key, value)
-    this.frontends = view('frontends4', layout.frontendKey4, layout.frontend4)
-    this.nodePorts = view('nodeports4', layout.nodeportKey, layout.frontend4)
-    this.nodeAddresses = view('node_addresses4', layout.addressKey4, layout.nodeAddress4)
-    this.clusterIps = view('cluster_ips4', layout.addressKey4, layout.clusterIp4)
-    this.localCidrs = view('local_cidrs4', layout.localCidrKey4, u32)
-    this.services = view('services', u32, layout.service)
-    this.lists = view('lists', u32, layout.list)
-    this.cursors = view('cursors', u32, u64)
-    this.backendSlots = view('backend_slots4', u32, u32)
-    this.backends = view('backends4', u32, layout.backend4)
-    this.affinities = view('affinity4', layout.affinityKey4, layout.affinity4)
-    this.sourceRanges = view('source_ranges4', layout.sourceRangeKey4, u32)
-    this.flows = view('flows4', layout.flowKey4, layout.flow4)
-    this.embryonic = view('embryonic4', layout.flowKey4, layout.flow4)
-    this.outbounds = view('outbound4', layout.flowKey4, layout.outbound4)
-    this.fragments = view('fragments4', layout.fragmentKey4, layout.fragment4)
-    this.devices = view('devices', u32, layout.device)
-    this.#serviceStats = view('service_stats', u32, layout.serviceStats)
-    this.#dropStats = view('drop_stats', u32, u64)
-    this.#state = view('.data.state4', u32, layout.datapathState)
+  constructor(family: FamilyNumber, objects: readonly BpfObject[]) {
+    this.family = family
+    this.#objects = objects
+    const shared = <V>(name: string, value: Codec<V>) => typedMap(this.#map(name), u32, value)
+    const own = <K, V>(name: string, key: Codec<K>, value: Codec<V>) =>
+      typedMap(this.#map(`${name}${family}`), key, value)
+    const { addressKey, frontendKey, frontend, ...codecs } = CODECS[family]
+    this.frontends = own('frontends', frontendKey, frontend)
+    this.nodePorts = own('nodeports', layout.nodeportKey, frontend)
+    this.nodeAddresses = own('node_addresses', addressKey, codecs.nodeAddress)
+    this.clusterIps = own('cluster_ips', addressKey, codecs.clusterIp)
+    this.localCidrs = own('local_cidrs', codecs.localCidrKey, u32)
+    this.services = shared('services', layout.service)
+    this.lists = shared('lists', layout.list)
+    this.cursors = shared('cursors', u64)
+    this.backendSlots = own('backend_slots', u32, u32)
+    this.backends = own('backends', u32, codecs.backend)
+    this.affinities = own('affinity', codecs.affinityKey, codecs.affinity)
+    this.sourceRanges = own('source_ranges', codecs.sourceRangeKey, u32)
+    this.flows = own('flows', codecs.flowKey, codecs.flow)
+    this.embryonic = own('embryonic', codecs.flowKey, codecs.flow)
+    this.outbounds = own('outbound', codecs.flowKey, codecs.outbound)
+    this.fragments = own('fragments', codecs.fragmentKey, codecs.fragment)
+    this.devices = shared('devices', layout.device)
+    this.#serviceStats = shared('service_stats', layout.serviceStats)
+    this.#dropStats = shared('drop_stats', u64)
+    this.#state = own('.data.state', u32, layout.datapathState)
   }
 
   /** Runs a program on a frame. Throws BpfError for what the kernel takes for no frame at all: less than 14 bytes. */
@@ -138,7 +216,7 @@ export class Datapath implements Disposable {
     const context = new DataView(new ArrayBuffer(SK_BUFF.size))
     context.setUint32(SK_BUFF.mark, mark, true)
     context.setUint32(SK_BUFF.ifindex, ifindex, true)
-    const result = this.object.program(program).testRun({
+    const result = this.#program(program).testRun({
       data: packet,
       context: new Uint8Array(context.buffer),
     })
@@ -167,7 +245,7 @@ export class Datapath implements Disposable {
     const context = new Uint8Array(layout.sweep.size)
     const view = new DataView(context.buffer)
     layout.sweep.encode({ now, limit, looked: 0, expired: 0, done: 0 }, view, 0)
-    const result = this.object.program('sweep').testRun({ context })
+    const result = this.#program('sweep').testRun({ context })
     return layout.sweep.decode(new DataView(result.context.buffer, result.context.byteOffset), 0)
   }
 
@@ -175,27 +253,24 @@ export class Datapath implements Disposable {
   setFilterBit(which: 'frontend' | 'backend', address: string): void {
     const bit = filterBit(addressBytes(address))
     const start = which === 'frontend' ? layout.filterOffsets.frontendBits : layout.filterOffsets.backendBits
-    const bits = this.object.map('.data.filter').memory()
+    const bits = this.#map('.data.filter').memory()
     bits[start + (bit >> 3)] = (bits[start + (bit >> 3)] ?? 0) | (1 << (bit & 7))
   }
 
   /** Makes these the ranges that ClusterIPs are given out from. */
   setServiceCidrs(...cidrs: string[]): void {
-    writeServiceCidrs(
-      serviceCidrMemory(this.object.map('.data.filter').memory(), ipv4Layout),
-      cidrs,
-      ipv4Layout,
-    )
+    const codecs = CODECS[this.family]
+    writeServiceCidrs(serviceCidrMemory(this.#map('.data.filter').memory(), codecs), cidrs, codecs)
   }
 
   /** Clears both bitmaps: no packet concerns a service then. */
   clearFilter(): void {
-    this.object.map('.data.filter').memory().fill(0)
+    this.#map('.data.filter').memory().fill(0)
   }
 
   get state(): layout.DatapathState {
     const state = this.#state.get(0)
-    if (state === undefined) throw new Error('the map .data.state4 is empty')
+    if (state === undefined) throw new Error('the map of the state is empty')
     return state
   }
 
@@ -223,8 +298,22 @@ export class Datapath implements Disposable {
     }
   }
 
+  #map(name: string): BpfMap {
+    return this.#objectWith(name, 'maps').map(name)
+  }
+
+  #program(name: string): BpfProgram {
+    return this.#objectWith(name, 'programs').program(name)
+  }
+
+  #objectWith(name: string, kind: 'maps' | 'programs'): BpfObject {
+    const object = this.#objects.find((each) => each[kind].has(name))
+    if (object === undefined) throw new RangeError(`the datapath has no ${name} among its ${kind}`)
+    return object
+  }
+
   [Symbol.dispose](): void {
-    this.object.close()
+    for (const object of this.#objects) object.close()
   }
 }
 

@@ -15,10 +15,11 @@ import {
 import type { Family } from '../../model/types.ts'
 import { mapFolder, pinName, pinPath } from './pins.ts'
 
-/** The objects in the order of loading: that of each family. */
-const OBJECTS: readonly { readonly name: string; readonly family: Family }[] = [
+/** The objects in the order of loading: that of each family, then what goes on to them. */
+const OBJECTS: readonly { readonly name: string; readonly family: Family | undefined }[] = [
   { name: 'datapath4', family: 'ipv4' },
   { name: 'datapath6', family: 'ipv6' },
+  { name: 'entry', family: undefined },
 ]
 
 /**
@@ -48,7 +49,8 @@ export interface DatapathOptions {
 
 /** What an object file says, and whose programs it holds. */
 export interface DatapathSpec {
-  readonly family: Family
+  /** Undefined: of both. */
+  readonly family: Family | undefined
   readonly spec: ObjectSpec
 }
 
@@ -96,7 +98,7 @@ export function openDatapath(options: DatapathOptions): Datapath {
 class LoadedDatapath implements Datapath {
   readonly adopted: boolean
   readonly refused = new Map<Family, BpfError>()
-  readonly #objects = new Map<Family, BpfObject>()
+  readonly #objects = new Map<Family | undefined, BpfObject>()
 
   constructor(specs: readonly DatapathSpec[], options: DatapathOptions) {
     const { pins } = options.kernel ?? kernel
@@ -105,7 +107,7 @@ class LoadedDatapath implements Datapath {
     try {
       for (const part of specs) this.#load(part, options)
       const [error] = this.refused.values()
-      if (error !== undefined && this.#objects.size === 0) throw error
+      if (error !== undefined && this.families.length === 0) throw error
     } catch (error) {
       this.close()
       for (const name of pins.list(mapFolder(options.bpfRoot))) {
@@ -116,7 +118,7 @@ class LoadedDatapath implements Datapath {
   }
 
   get families(): readonly Family[] {
-    return [...this.#objects.keys()]
+    return [...this.#objects.keys()].filter((family) => family !== undefined)
   }
 
   map(name: string): BpfMap {
@@ -156,7 +158,7 @@ class LoadedDatapath implements Datapath {
       const object = (own ?? kernel).loadObject(spec, { pinnedMaps, constants: Object.fromEntries(known) })
       this.#objects.set(family, object)
     } catch (error) {
-      if (!(error instanceof BpfError)) throw error
+      if (!(error instanceof BpfError) || family === undefined) throw error
       this.refused.set(family, error)
     }
   }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What is attached to a device: one program a direction, for both families. The
+ * translation is in the datapath of a family, reached by tail call, so that a
+ * slot is all that changes when it is exchanged.
+ *
+ * A packet that concerns no service leaves after two loads. The entry writes
+ * nothing: a program that writes into packets makes the kernel unshare every
+ * cloned one first, and packets of local sockets are clones.
+ */
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <stddef.h>
+#include <bpf/bpf_endian.h>
+#include "include/filter.h"
+#include "include/marks.h"
+#include "include/programs.h"
+
+/* Types of messages that quote a packet: RFC 792, RFC 4443, RFC 4861. */
+#define ICMP_UNREACHABLE 3
+#define ICMP_REDIRECT 5
+#define ICMP_TIME_EXCEEDED 11
+#define ICMP_PARAMETER_PROBLEM 12
+#define ICMPV6_UNREACHABLE 1
+#define ICMPV6_PARAMETER_PROBLEM 4
+#define ICMPV6_REDIRECT 137
+
+struct {
+	PROGRAM_ARRAY;
+	__uint(value_size, sizeof(__u32));
+} programs4 SEC(".maps"), programs6 SEC(".maps");
+
+/* May the address, of `words` words, be a service's or a backend's? */
+static __always_inline bool may_concern(const void *address, __u32 words)
+{
+	__u32 hash = hash_words(address, words);
+
+	return is_frontend_bit(hash) || is_backend_bit(hash);
+}
+
+/* An IPv4 header in the linear part, which it nearly always is; NULL: it is to be pulled in first. */
+static __always_inline const struct iphdr *ipv4_header(const struct __sk_buff *skb)
+{
+	const struct iphdr *ip = (void *)(long)skb->data + ETH_HLEN;
+
+	return (void *)(ip + 1) <= (void *)(long)skb->data_end ? ip : NULL;
+}
+
+static __always_inline const struct ipv6hdr *ipv6_header(const struct __sk_buff *skb)
+{
+	const struct ipv6hdr *ip = (void *)(long)skb->data + ETH_HLEN;
+
+	return (void *)(ip + 1) <= (void *)(long)skb->data_end ? ip : NULL;
+}
+
+/*
+ * May the message be an error that quotes a packet? Such come from routers too,
+ * whose addresses the filter does not know.
+ */
+static __always_inline bool may_quote4(const struct __sk_buff *skb, const struct iphdr *ip)
+{
+	const __u8 *type = (void *)ip + ip->ihl * 4;
+
+	return (void *)(type + 1) > (void *)(long)skb->data_end || *type == ICMP_UNREACHABLE ||
+	       *type == ICMP_REDIRECT || *type == ICMP_TIME_EXCEEDED || *type == ICMP_PARAMETER_PROBLEM;
+}
+
+static __always_inline bool may_quote6(const struct __sk_buff *skb, const struct ipv6hdr *ip)
+{
+	const __u8 *type = (void *)(ip + 1);
+
+	return (void *)(type + 1) > (void *)(long)skb->data_end ||
+	       (*type >= ICMPV6_UNREACHABLE && *type <= ICMPV6_PARAMETER_PROBLEM) || *type == ICMPV6_REDIRECT;
+}
+
+static __always_inline bool may_be_request4(const struct iphdr *ip)
+{
+	return may_concern(&ip->daddr, 1) || is_in_ranges(&filter.service_cidrs4, &ip->daddr, 1);
+}
+
+static __always_inline bool may_be_request6(const struct ipv6hdr *ip)
+{
+	return may_concern(&ip->daddr, 4) || is_in_ranges(&filter.service_cidrs6, (const void *)&ip->daddr, 4);
+}
+
+static __always_inline bool may_be_reply4(const struct __sk_buff *skb, const struct iphdr *ip)
+{
+	return ip->protocol == IPPROTO_ICMP ? may_quote4(skb, ip) : may_concern(&ip->saddr, 1);
+}
+
+static __always_inline bool may_be_reply6(const struct __sk_buff *skb, const struct ipv6hdr *ip)
+{
+	return ip->nexthdr == IPPROTO_ICMPV6 ? may_quote6(skb, ip) : may_concern(&ip->saddr, 4);
+}
+
+SEC("tc")
+int ingress(struct __sk_buff *skb)
+{
+	const struct ipv6hdr *ipv6;
+	const struct iphdr *ipv4;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		ipv4 = ipv4_header(skb);
+		if (!ipv4 || may_be_request4(ipv4))
+			bpf_tail_call_static(skb, &programs4, PROGRAM_TRANSLATE_REQUEST);
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		ipv6 = ipv6_header(skb);
+		if (!ipv6 || may_be_request6(ipv6))
+			bpf_tail_call_static(skb, &programs6, PROGRAM_TRANSLATE_REQUEST);
+	}
+	return VERDICT_NEXT;
+}
+
+SEC("tc")
+int egress(struct __sk_buff *skb)
+{
+	const struct ipv6hdr *ipv6;
+	const struct iphdr *ipv4;
+	__u32 mark = skb->mark;
+
+	if (mark & mark_redirect) {
+		/* Our own, sent back by ingress. */
+		skb->mark = mark & ~mark_redirect;
+		return VERDICT_NEXT;
+	}
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		ipv4 = ipv4_header(skb);
+		if (!ipv4 || may_be_reply4(skb, ipv4))
+			bpf_tail_call_static(skb, &programs4, PROGRAM_TRANSLATE_REPLY);
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		ipv6 = ipv6_header(skb);
+		if (!ipv6 || may_be_reply6(skb, ipv6))
+			bpf_tail_call_static(skb, &programs6, PROGRAM_TRANSLATE_REPLY);
+	}
+	return VERDICT_NEXT;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
