@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { dirname } from 'node:path'
 import { test } from 'node:test'
 import { TcpConversation } from '../tools/packets/conversation.ts'
+import { createDatapath } from '../tools/packets/datapath.ts'
 import { installedCompilers, withObjects } from '../tools/packets/instructions.ts'
 import { createTestNode } from '../tools/packets/node.ts'
 import { createNodeDevices, enterOwnNetwork, PORT1 } from '../tools/packets/own-network.ts'
@@ -12,7 +13,9 @@ createNodeDevices()
 for (const compiler of installedCompilers()) {
   test(`what clang ${compiler.major} makes is accepted by the verifier and balances a connection`, () => {
     withObjects(compiler, (paths) => {
-      using node = createTestNode({ objectFolder: dirname(paths[0] ?? '') })
+      const objectFolder = dirname(paths[0] ?? '')
+      createDatapath({ family: 6, objectFolder })[Symbol.dispose]()
+      using node = createTestNode({ objectFolder })
       node.services.addService({ clusterIp: '10.96.0.10:80', backends: ['10.244.1.3:8080'] })
       const fields = { device: PORT1, client: '10.244.1.2:4000', frontend: '10.96.0.10:80' }
       assert.equal(new TcpConversation(node, fields).shakeHands(), '10.244.1.3:8080')

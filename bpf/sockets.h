@@ -123,7 +123,7 @@ static __always_inline bool is_daemons_own(const struct frontend *frontend)
  * pod is for its packets to show. What no frontend takes ends here for the
  * node's own sockets, as a pod's packets do at its device.
  */
-static __always_inline enum call judge_call(struct bpf_sock_addr *context, struct frontend *frontend,
+static __noinline enum call judge_call(struct bpf_sock_addr *context, struct frontend *frontend,
 					    const struct peer *peer, __u64 *netns_cookie)
 {
 	__u32 reason;
