@@ -40,7 +40,14 @@ export const ROOMS: readonly Room[] = [
   { place: 'control/source/', mayImport: ['control/model/', LOG, CLOCK] },
   {
     place: 'control/node/',
-    mayImport: ['control/model/types.ts', 'control/model/address.ts', 'libbpf-ts', LOG, CLOCK],
+    mayImport: [
+      'control/model/types.ts',
+      'control/model/settings.ts',
+      'control/model/address.ts',
+      'libbpf-ts',
+      LOG,
+      CLOCK,
+    ],
   },
   {
     place: 'control/dataplane/bpf/',
@@ -70,6 +77,11 @@ export const ROOMS: readonly Room[] = [
   { place: 'tools/cases/', mayImport: 'everything' },
   { place: 'tools/soak/', mayImport: 'everything' },
   { place: 'tools/', mayImport: ['tools/', 'libbpf-ts'] },
+  // They look at what the daemons left in the kernel.
+  {
+    place: 'tools/scenarios/',
+    mayImport: ['tools/', 'libbpf-ts', 'control/layout/', 'control/dataplane/bpf/pins.ts'],
+  },
   {
     place: 'tools/packets/',
     mayImport: ['libbpf-ts', 'control/layout/', 'control/model/address.ts'],
