@@ -18,6 +18,8 @@ export class ManifestFolder implements Disposable {
   #timer: NodeJS.Timeout | undefined
   /** What was applied, by kind and key. */
   #applied = new Map<string, Manifest>()
+  /** By file: an edit of one parses that one. */
+  #files: ReadonlyMap<string, ParsedFile> = new Map()
 
   /** Applies the folder, and goes on to follow it. A file that is no manifest is complained of, and changes nothing. */
   constructor(folder: string, objects: ObjectStore, complain: (message: string) => void) {
@@ -38,7 +40,9 @@ export class ManifestFolder implements Disposable {
 
   #apply(): void {
     try {
-      const wanted = new Map(readFolder(this.#folder).map((manifest) => [idOf(manifest), manifest]))
+      this.#files = readFiles(this.#folder, this.#files)
+      const manifests = [...this.#files.values()].flatMap((file) => file.manifests)
+      const wanted = new Map(manifests.map((manifest) => [idOf(manifest), manifest]))
       for (const [id, manifest] of wanted) {
         if (!isDeepStrictEqual(this.#applied.get(id), manifest)) this.#objects.put(manifest)
       }
@@ -54,10 +58,24 @@ export class ManifestFolder implements Disposable {
 
 /** All objects of the YAML files of a folder. Throws Error that names the file. */
 export function readFolder(folder: string): Manifest[] {
-  return readdirSync(folder)
-    .filter((name) => /\.ya?ml$/.test(name))
-    .sort()
-    .flatMap((name) => readManifests(name, readFileSync(join(folder, name), 'utf8')))
+  return [...readFiles(folder, new Map()).values()].flatMap(({ manifests }) => manifests)
+}
+
+interface ParsedFile {
+  readonly text: string
+  readonly manifests: readonly Manifest[]
+}
+
+/** Files whose text is as before are not parsed again. */
+function readFiles(folder: string, before: ReadonlyMap<string, ParsedFile>): ReadonlyMap<string, ParsedFile> {
+  const names = readdirSync(folder).filter((name) => /\.ya?ml$/.test(name))
+  return new Map(
+    names.sort().map((name) => {
+      const text = readFileSync(join(folder, name), 'utf8')
+      const held = before.get(name)
+      return [name, held?.text === text ? held : { text, manifests: readManifests(name, text) }]
+    }),
+  )
 }
 
 function readManifests(file: string, text: string): Manifest[] {

@@ -99,6 +99,12 @@ export class Daemon {
     )
   }
 
+  /** Waits until it has said this in its present life. */
+  async untilSaid(text: RegExp, limitMs = READY_LIMIT_MS): Promise<void> {
+    if (await until(async () => text.test(this.said().slice(this.#past)), limitMs)) return
+    throw new Error(`the daemon on ${this.node.name} did not say ${text} in time\n${this.lastWords()}`)
+  }
+
   /** Resolves when it ends, with how. */
   async ended(): Promise<string> {
     if (this.#child === undefined) return 'not started'

@@ -34,18 +34,25 @@ export class Stage implements AsyncDisposable {
   readonly folder: string
   readonly source: SourceKind
   readonly daemons: readonly Daemon[]
+  readonly #place: readonly string[]
+  readonly #mapSizes: Readonly<Record<string, number>> | undefined
 
   constructor(cluster: Cluster, folder: string, { source = 'files', mapSizes, flags }: StageOptions) {
     this.cluster = cluster
     this.folder = folder
     this.source = source
-    const place =
+    this.#mapSizes = mapSizes
+    this.#place =
       source === 'kubernetes'
         ? ['--source', 'kubernetes', '--kubeconfig', kubeconfigIn(folder)]
         : ['--source', `files:${manifestsIn(folder)}`]
-    this.daemons = NODE_NAMES.map(
-      (name) => new Daemon(cluster.node(name), place, join(folder, `${name}.log`), mapSizes, flags),
-    )
+    this.daemons = NODE_NAMES.map((name) => this.daemonWith(name, flags))
+  }
+
+  /** A daemon for a node, not started: another life of the one in `daemons`, with flags of its own. */
+  daemonWith(name: NodeName, flags: readonly string[] = []): Daemon {
+    const log = join(this.folder, `${name}.log`)
+    return new Daemon(this.cluster.node(name), this.#place, log, this.#mapSizes, flags)
   }
 
   /** Where the API server listens, if the daemons watch one. */
