@@ -76,6 +76,8 @@ export const ROOMS: readonly Room[] = [
   // They run the control plane against the tests' own API server.
   { place: 'tools/cases/', mayImport: 'everything' },
   { place: 'tools/soak/', mayImport: 'everything' },
+  // The model is compared with the table as the kernel is.
+  { place: 'tools/conformance/', mayImport: 'everything' },
   { place: 'tools/', mayImport: ['tools/', 'libbpf-ts'] },
   // They look at what the daemons left in the kernel.
   {

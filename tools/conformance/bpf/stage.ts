@@ -1,0 +1,192 @@
+/** The cluster of namespaces with all set-ups in it at once, and a daemon on each node. */
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  CLIENT,
+  type Cluster,
+  type Daemon,
+  NODE_NAMES,
+  NODES,
+  type NodeName,
+  POD_NAMES,
+  type Stage,
+  setStage,
+} from '../../cluster/index.ts'
+import {
+  ALTERNATE,
+  ALTERNATE_NETWORKS,
+  type Instance,
+  OWN_RANGES,
+  ownAddress,
+  SERVICE_CIDRS,
+  targetOf,
+} from '../addresses.ts'
+import { ROWS } from '../instances.ts'
+import type { ClientAddress } from '../judge.ts'
+import { manifestText, nodeObjects, objectsOf, serviceCIDR, ZONES } from '../objects.ts'
+import { type Variant, variantFlags } from '../variants.ts'
+
+/** Room for all set-ups of both families. */
+const MAP_SIZES = {
+  services: 4096,
+  service_stats: 4096,
+  lists: 8192,
+  cursors: 8192,
+  flows4: 32_768,
+  flows6: 32_768,
+} as const
+
+/** What pods serve beside the usual. */
+const MORE_PORTS = { tcp: [8443, 5353, 100, 101], udp: [53, 100] } as const
+/** Where the nodes serve, as pods on the host network. */
+const HOST_PORT = 7080
+
+export class ConformanceStage implements AsyncDisposable {
+  readonly stage: Stage
+  readonly instances: readonly Instance[]
+  #daemons: readonly Daemon[] = []
+
+  private constructor(stage: Stage, instances: readonly Instance[]) {
+    this.stage = stage
+    this.instances = instances
+  }
+
+  /** Builds the cluster and puts all objects into it; starts no daemon. */
+  static async build(prefix: string, instances: readonly Instance[]): Promise<ConformanceStage> {
+    const stage = await setStage({ prefix, examples: [], source: 'kubernetes', mapSizes: MAP_SIZES })
+    const built = new ConformanceStage(stage, instances)
+    try {
+      built.setZone()
+      stage.write('service-cidr', manifestText([serviceCIDR('kubernetes', SERVICE_CIDRS.first)]))
+      for (const instance of instances) stage.write(instance.name, manifestText(objectsOf(instance)))
+      await runScript(addressScript(prefix, instances))
+      await built.#serve()
+      return built
+    } catch (error) {
+      await stage[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  get cluster(): Cluster {
+    return this.stage.cluster
+  }
+
+  daemon(name: NodeName): Daemon {
+    const daemon = this.#daemons.find((each) => each.node.name === name)
+    if (daemon === undefined) throw new Error(`no daemon runs on ${name}`)
+    return daemon
+  }
+
+  /** Runs the daemons with these settings, instead of the ones that run; resolves when they hold all there is. */
+  async start(variant: Variant, clientAddress: ClientAddress): Promise<void> {
+    await Promise.all(this.#daemons.map((daemon) => daemon.stop()))
+    const flags = variantFlags(variant, clientAddress)
+    this.#daemons = NODE_NAMES.map((name) => this.stage.daemonWith(name, flags))
+    await Promise.all(this.#daemons.map((daemon) => daemon.startUntilReady()))
+  }
+
+  change(instance: Instance, name: string): void {
+    this.stage.write(instance.name, manifestText(objectsOf(instance, name)))
+  }
+
+  /** The zone of this node; empty: its label is away. */
+  setZone(zone: string = ZONES.n1): void {
+    this.stage.write('nodes', manifestText(nodeObjects(zone)))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stage[Symbol.asyncDispose]()
+  }
+
+  /**
+   * Pods and nodes serve where endpoints are; this node itself also where probes must not be handled, so that it shows
+   * who answers.
+   */
+  async #serve(): Promise<void> {
+    const { cluster } = this
+    const unhandled = unhandledAddresses(this.instances)
+    await Promise.all([
+      ...POD_NAMES.flatMap((name) => [
+        ...MORE_PORTS.tcp.map((port) => cluster.pod(name).serve({ protocol: 'tcp', port })),
+        ...MORE_PORTS.udp.map((port) => cluster.pod(name).serve({ protocol: 'udp', port })),
+      ]),
+      ...NODE_NAMES.map((name) => cluster.node(name).serve({ protocol: 'tcp', port: HOST_PORT })),
+      ...unhandled.map((input) => cluster.node('n1').serve({ protocol: 'tcp', ...input })),
+    ])
+  }
+}
+
+/** Node ports at every address of the node, other addresses by themselves. */
+function unhandledAddresses(
+  instances: readonly Instance[],
+): readonly { readonly port: number; readonly address?: string }[] {
+  const found = new Map<string, { readonly port: number; readonly address?: string }>()
+  for (const row of ROWS.filter((each) => each.kind === 'packet' && 'steps' in each)) {
+    for (const instance of instances.filter(({ name }) => name.replace(/-\d+$/, '') === row.setup)) {
+      for (const step of row.steps) {
+        if (!('from' in step) || step.expect.what !== 'unhandled' || step.chosen !== undefined) continue
+        const [family = 4] = instance.families
+        const { address, port } = targetOf(step, instance, family)
+        const input = step.to.endsWith('node-port') ? { port } : { address, port }
+        found.set(JSON.stringify(input), input)
+      }
+    }
+  }
+  return [...found.values()]
+}
+
+/** Addresses and routes that the little cluster has not. */
+function addressScript(prefix: string, instances: readonly Instance[]): string {
+  const owned = instances.flatMap((instance) =>
+    (instance.setup.owned ?? []).flatMap((place) =>
+      instance.families.map((family) => `${ownAddress(instance, place, family)}/${family === 4 ? 32 : 128}`),
+    ),
+  )
+  const toThisNode = [...ALTERNATE_NETWORKS, ...OWN_RANGES, ...SERVICE_CIDRS.first, ...SERVICE_CIDRS.extended]
+  const add = (address: string, device: string) =>
+    `address add ${address} dev ${device}${address.includes(':') ? ' nodad' : ''}`
+  return [
+    batch(`${prefix}-n1`, [
+      add(`${ALTERNATE[4]}/24`, 'eth0'),
+      add(`${ALTERNATE[6]}/64`, 'eth0'),
+      ...owned.map((address) => add(address, 'lo')),
+    ]),
+    sourceRoutes(`${prefix}-router`),
+    batch(
+      `${prefix}-router`,
+      toThisNode.map(
+        (range) => `route add ${range} via ${range.includes(':') ? NODES.n1.ipv6 : NODES.n1.ipv4}`,
+      ),
+    ),
+  ].join('\n')
+}
+
+/** A table of the router's, beside its main one. */
+const THROUGH_THIS_NODE = 100
+
+/**
+ * What pods of the other node send to the clients' network passes this node: else a client whose address is kept, because
+ * nobody can tell pods from others, would be answered past the node that it asked.
+ */
+function sourceRoutes(router: string): string {
+  const { n1, n2 } = NODES
+  return [
+    `ip -n ${router} rule add from ${n2.podCidr} to ${CLIENT.ipv4}/24 lookup ${THROUGH_THIS_NODE}`,
+    `ip -n ${router} route add default via ${n1.ipv4} table ${THROUGH_THIS_NODE}`,
+    `ip -n ${router} -6 rule add from ${n2.podCidr6} to ${CLIENT.ipv6}/64 lookup ${THROUGH_THIS_NODE}`,
+    `ip -n ${router} -6 route add default via ${n1.ipv6} table ${THROUGH_THIS_NODE}`,
+  ].join('\n')
+}
+
+function batch(namespace: string, lines: readonly string[]): string {
+  return [`ip -n ${namespace} -batch - <<'END'`, ...lines, 'END'].join('\n')
+}
+
+async function runScript(script: string): Promise<void> {
+  const child = spawn('sh', ['-e'], { stdio: ['pipe', 'inherit', 'inherit'] })
+  child.stdin.end(script)
+  const [code] = await once(child, 'close')
+  if (code !== 0) throw new Error('the addresses of the table could not be added')
+}

@@ -1,0 +1,14 @@
+/** The stories by the ids of their rows. */
+
+import { AFFINITY_STORIES } from './affinity.ts'
+import { FLOW_STORIES } from './flows.ts'
+import { LOAD_STORIES } from './load.ts'
+import { RESTART_STORIES } from './restarts.ts'
+import type { Story } from './story.ts'
+
+export const STORIES: Readonly<Record<string, Story>> = {
+  ...AFFINITY_STORIES,
+  ...FLOW_STORIES,
+  ...LOAD_STORIES,
+  ...RESTART_STORIES,
+}

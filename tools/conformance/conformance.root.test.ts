@@ -1,0 +1,21 @@
+/** The whole table on the wire, both families. */
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { runBpf } from './bpf/run.ts'
+import { ROWS } from './instances.ts'
+import { PENDING_IDS } from './pending.ts'
+
+const SKIPPED_MAX = 4
+
+test('the kernel is as the table of kube-proxy has it', async () => {
+  const { results } = await runBpf({ rows: ROWS, families: [4, 6], clientAddress: 'preserve' })
+  assert.equal(results.length, ROWS.length)
+  const failed = results.flatMap((each) => (each.result === 'failed' ? [each] : []))
+  assert.deepEqual(
+    failed.flatMap(({ id, reason }) => (PENDING_IDS.has(id) ? [] : [`${id}: ${reason}`])),
+    [],
+  )
+  const skipped = results.flatMap(({ id, result }) => (result === 'skipped' ? [id] : []))
+  assert.ok(skipped.length <= SKIPPED_MAX, `skipped: ${skipped.join(' ')}`)
+})

@@ -1,0 +1,207 @@
+/** Section 14.1: who is masqueraded, by every client, for every kind of address and policy. */
+
+import {
+  kept,
+  masqueraded,
+  type PacketRow,
+  type Place,
+  probe,
+  type Section,
+  type Setup,
+  type VariantName,
+} from '../types.ts'
+
+/** Id, detector, masqueradeAll, service, client, address, whether both endpoints answer or the local one alone, masqueraded. */
+type Line = readonly [
+  id: string,
+  detector: 'on' | 'off',
+  masqueradeAll: 'on' | 'off',
+  service: 'svc1' | 'svc2' | 'svc3',
+  client: 'pod' | 'host' | 'loopback' | 'external',
+  address: 'CIP' | 'NP' | 'LB',
+  endpoints: 'both' | 'one',
+  masquerade: 'n' | 'Y',
+]
+
+const LINES: readonly Line[] = [
+  ['M001', 'on', 'off', 'svc1', 'pod', 'CIP', 'both', 'n'],
+  ['M002', 'on', 'off', 'svc1', 'pod', 'NP', 'both', 'Y'],
+  ['M003', 'on', 'off', 'svc1', 'pod', 'LB', 'both', 'Y'],
+  ['M004', 'on', 'off', 'svc1', 'host', 'CIP', 'both', 'Y'],
+  ['M005', 'on', 'off', 'svc1', 'host', 'NP', 'both', 'Y'],
+  ['M006', 'on', 'off', 'svc1', 'loopback', 'NP', 'both', 'Y'],
+  ['M007', 'on', 'off', 'svc1', 'host', 'LB', 'both', 'Y'],
+  ['M008', 'on', 'off', 'svc1', 'external', 'CIP', 'both', 'Y'],
+  ['M009', 'on', 'off', 'svc1', 'external', 'NP', 'both', 'Y'],
+  ['M010', 'on', 'off', 'svc1', 'external', 'LB', 'both', 'Y'],
+  ['M011', 'on', 'off', 'svc2', 'pod', 'CIP', 'both', 'n'],
+  ['M012', 'on', 'off', 'svc2', 'pod', 'NP', 'both', 'n'],
+  ['M013', 'on', 'off', 'svc2', 'pod', 'LB', 'both', 'n'],
+  ['M014', 'on', 'off', 'svc2', 'host', 'CIP', 'both', 'Y'],
+  ['M015', 'on', 'off', 'svc2', 'host', 'NP', 'both', 'Y'],
+  ['M016', 'on', 'off', 'svc2', 'loopback', 'NP', 'both', 'Y'],
+  ['M017', 'on', 'off', 'svc2', 'host', 'LB', 'both', 'Y'],
+  ['M018', 'on', 'off', 'svc2', 'external', 'CIP', 'both', 'Y'],
+  ['M019', 'on', 'off', 'svc2', 'external', 'NP', 'one', 'n'],
+  ['M020', 'on', 'off', 'svc2', 'external', 'LB', 'one', 'n'],
+  ['M021', 'on', 'off', 'svc3', 'pod', 'CIP', 'one', 'n'],
+  ['M022', 'on', 'off', 'svc3', 'pod', 'NP', 'both', 'Y'],
+  ['M023', 'on', 'off', 'svc3', 'pod', 'LB', 'both', 'Y'],
+  ['M024', 'on', 'off', 'svc3', 'host', 'CIP', 'one', 'Y'],
+  ['M025', 'on', 'off', 'svc3', 'host', 'NP', 'both', 'Y'],
+  ['M026', 'on', 'off', 'svc3', 'loopback', 'NP', 'both', 'Y'],
+  ['M027', 'on', 'off', 'svc3', 'host', 'LB', 'both', 'Y'],
+  ['M028', 'on', 'off', 'svc3', 'external', 'CIP', 'one', 'Y'],
+  ['M029', 'on', 'off', 'svc3', 'external', 'NP', 'both', 'Y'],
+  ['M030', 'on', 'off', 'svc3', 'external', 'LB', 'both', 'Y'],
+  ['M031', 'off', 'off', 'svc1', 'pod', 'CIP', 'both', 'n'],
+  ['M032', 'off', 'off', 'svc1', 'pod', 'NP', 'both', 'Y'],
+  ['M033', 'off', 'off', 'svc1', 'pod', 'LB', 'both', 'Y'],
+  ['M034', 'off', 'off', 'svc1', 'host', 'CIP', 'both', 'n'],
+  ['M035', 'off', 'off', 'svc1', 'host', 'NP', 'both', 'Y'],
+  ['M036', 'off', 'off', 'svc1', 'loopback', 'NP', 'both', 'Y'],
+  ['M037', 'off', 'off', 'svc1', 'host', 'LB', 'both', 'Y'],
+  ['M038', 'off', 'off', 'svc1', 'external', 'CIP', 'both', 'n'],
+  ['M039', 'off', 'off', 'svc1', 'external', 'NP', 'both', 'Y'],
+  ['M040', 'off', 'off', 'svc1', 'external', 'LB', 'both', 'Y'],
+  ['M041', 'off', 'off', 'svc2', 'pod', 'CIP', 'both', 'n'],
+  ['M042', 'off', 'off', 'svc2', 'pod', 'NP', 'one', 'n'],
+  ['M043', 'off', 'off', 'svc2', 'pod', 'LB', 'one', 'n'],
+  ['M044', 'off', 'off', 'svc2', 'host', 'CIP', 'both', 'n'],
+  ['M045', 'off', 'off', 'svc2', 'host', 'NP', 'both', 'Y'],
+  ['M046', 'off', 'off', 'svc2', 'loopback', 'NP', 'both', 'Y'],
+  ['M047', 'off', 'off', 'svc2', 'host', 'LB', 'both', 'Y'],
+  ['M048', 'off', 'off', 'svc2', 'external', 'CIP', 'both', 'n'],
+  ['M049', 'off', 'off', 'svc2', 'external', 'NP', 'one', 'n'],
+  ['M050', 'off', 'off', 'svc2', 'external', 'LB', 'one', 'n'],
+  ['M051', 'off', 'off', 'svc3', 'pod', 'CIP', 'one', 'n'],
+  ['M052', 'off', 'off', 'svc3', 'pod', 'NP', 'both', 'Y'],
+  ['M053', 'off', 'off', 'svc3', 'pod', 'LB', 'both', 'Y'],
+  ['M054', 'off', 'off', 'svc3', 'host', 'CIP', 'one', 'n'],
+  ['M055', 'off', 'off', 'svc3', 'host', 'NP', 'both', 'Y'],
+  ['M056', 'off', 'off', 'svc3', 'loopback', 'NP', 'both', 'Y'],
+  ['M057', 'off', 'off', 'svc3', 'host', 'LB', 'both', 'Y'],
+  ['M058', 'off', 'off', 'svc3', 'external', 'CIP', 'one', 'n'],
+  ['M059', 'off', 'off', 'svc3', 'external', 'NP', 'both', 'Y'],
+  ['M060', 'off', 'off', 'svc3', 'external', 'LB', 'both', 'Y'],
+  ['M061', 'on', 'on', 'svc1', 'pod', 'CIP', 'both', 'Y'],
+  ['M062', 'on', 'on', 'svc1', 'pod', 'NP', 'both', 'Y'],
+  ['M063', 'on', 'on', 'svc1', 'pod', 'LB', 'both', 'Y'],
+  ['M064', 'on', 'on', 'svc1', 'host', 'CIP', 'both', 'Y'],
+  ['M065', 'on', 'on', 'svc1', 'host', 'NP', 'both', 'Y'],
+  ['M066', 'on', 'on', 'svc1', 'loopback', 'NP', 'both', 'Y'],
+  ['M067', 'on', 'on', 'svc1', 'host', 'LB', 'both', 'Y'],
+  ['M068', 'on', 'on', 'svc1', 'external', 'CIP', 'both', 'Y'],
+  ['M069', 'on', 'on', 'svc1', 'external', 'NP', 'both', 'Y'],
+  ['M070', 'on', 'on', 'svc1', 'external', 'LB', 'both', 'Y'],
+  ['M071', 'on', 'on', 'svc2', 'pod', 'CIP', 'both', 'Y'],
+  ['M072', 'on', 'on', 'svc2', 'pod', 'NP', 'both', 'n'],
+  ['M073', 'on', 'on', 'svc2', 'pod', 'LB', 'both', 'n'],
+  ['M074', 'on', 'on', 'svc2', 'host', 'CIP', 'both', 'Y'],
+  ['M075', 'on', 'on', 'svc2', 'host', 'NP', 'both', 'Y'],
+  ['M076', 'on', 'on', 'svc2', 'loopback', 'NP', 'both', 'Y'],
+  ['M077', 'on', 'on', 'svc2', 'host', 'LB', 'both', 'Y'],
+  ['M078', 'on', 'on', 'svc2', 'external', 'CIP', 'both', 'Y'],
+  ['M079', 'on', 'on', 'svc2', 'external', 'NP', 'one', 'n'],
+  ['M080', 'on', 'on', 'svc2', 'external', 'LB', 'one', 'n'],
+  ['M081', 'on', 'on', 'svc3', 'pod', 'CIP', 'one', 'Y'],
+  ['M082', 'on', 'on', 'svc3', 'pod', 'NP', 'both', 'Y'],
+  ['M083', 'on', 'on', 'svc3', 'pod', 'LB', 'both', 'Y'],
+  ['M084', 'on', 'on', 'svc3', 'host', 'CIP', 'one', 'Y'],
+  ['M085', 'on', 'on', 'svc3', 'host', 'NP', 'both', 'Y'],
+  ['M086', 'on', 'on', 'svc3', 'loopback', 'NP', 'both', 'Y'],
+  ['M087', 'on', 'on', 'svc3', 'host', 'LB', 'both', 'Y'],
+  ['M088', 'on', 'on', 'svc3', 'external', 'CIP', 'one', 'Y'],
+  ['M089', 'on', 'on', 'svc3', 'external', 'NP', 'both', 'Y'],
+  ['M090', 'on', 'on', 'svc3', 'external', 'LB', 'both', 'Y'],
+  ['M091', 'off', 'on', 'svc1', 'pod', 'CIP', 'both', 'Y'],
+  ['M092', 'off', 'on', 'svc1', 'pod', 'NP', 'both', 'Y'],
+  ['M093', 'off', 'on', 'svc1', 'pod', 'LB', 'both', 'Y'],
+  ['M094', 'off', 'on', 'svc1', 'host', 'CIP', 'both', 'Y'],
+  ['M095', 'off', 'on', 'svc1', 'host', 'NP', 'both', 'Y'],
+  ['M096', 'off', 'on', 'svc1', 'loopback', 'NP', 'both', 'Y'],
+  ['M097', 'off', 'on', 'svc1', 'host', 'LB', 'both', 'Y'],
+  ['M098', 'off', 'on', 'svc1', 'external', 'CIP', 'both', 'Y'],
+  ['M099', 'off', 'on', 'svc1', 'external', 'NP', 'both', 'Y'],
+  ['M100', 'off', 'on', 'svc1', 'external', 'LB', 'both', 'Y'],
+  ['M101', 'off', 'on', 'svc2', 'pod', 'CIP', 'both', 'Y'],
+  ['M102', 'off', 'on', 'svc2', 'pod', 'NP', 'one', 'n'],
+  ['M103', 'off', 'on', 'svc2', 'pod', 'LB', 'one', 'n'],
+  ['M104', 'off', 'on', 'svc2', 'host', 'CIP', 'both', 'Y'],
+  ['M105', 'off', 'on', 'svc2', 'host', 'NP', 'both', 'Y'],
+  ['M106', 'off', 'on', 'svc2', 'loopback', 'NP', 'both', 'Y'],
+  ['M107', 'off', 'on', 'svc2', 'host', 'LB', 'both', 'Y'],
+  ['M108', 'off', 'on', 'svc2', 'external', 'CIP', 'both', 'Y'],
+  ['M109', 'off', 'on', 'svc2', 'external', 'NP', 'one', 'n'],
+  ['M110', 'off', 'on', 'svc2', 'external', 'LB', 'one', 'n'],
+  ['M111', 'off', 'on', 'svc3', 'pod', 'CIP', 'one', 'Y'],
+  ['M112', 'off', 'on', 'svc3', 'pod', 'NP', 'both', 'Y'],
+  ['M113', 'off', 'on', 'svc3', 'pod', 'LB', 'both', 'Y'],
+  ['M114', 'off', 'on', 'svc3', 'host', 'CIP', 'one', 'Y'],
+  ['M115', 'off', 'on', 'svc3', 'host', 'NP', 'both', 'Y'],
+  ['M116', 'off', 'on', 'svc3', 'loopback', 'NP', 'both', 'Y'],
+  ['M117', 'off', 'on', 'svc3', 'host', 'LB', 'both', 'Y'],
+  ['M118', 'off', 'on', 'svc3', 'external', 'CIP', 'one', 'Y'],
+  ['M119', 'off', 'on', 'svc3', 'external', 'NP', 'both', 'Y'],
+  ['M120', 'off', 'on', 'svc3', 'external', 'LB', 'both', 'Y'],
+]
+
+const local = { on: 'p1' } as const
+const remote = { on: 'p5' } as const
+
+const SETUPS: Readonly<Record<string, Setup>> = {
+  svc1: {
+    services: [{ ports: [{ nodePort: 0 }], loadBalancer: [{ at: 'lb1' }], endpoints: [local, remote] }],
+  },
+  svc2: {
+    services: [
+      {
+        ports: [{ nodePort: 0 }],
+        loadBalancer: [{ at: 'lb1' }],
+        externalTrafficPolicy: 'Local',
+        endpoints: [local, remote],
+      },
+    ],
+  },
+  svc3: {
+    services: [
+      {
+        ports: [{ nodePort: 0 }],
+        loadBalancer: [{ at: 'lb1' }],
+        internalTrafficPolicy: 'Local',
+        endpoints: [local, remote],
+      },
+    ],
+  },
+}
+
+const VARIANTS: Readonly<Record<`${Line[1]} ${Line[2]}`, VariantName>> = {
+  'on off': 'usual',
+  'off off': 'no-detector',
+  'on on': 'masquerade-all',
+  'off on': 'masquerade-all-no-detector',
+}
+
+const PLACES: Readonly<Record<Line[5], Place>> = { CIP: 'cluster-ip', NP: 'node-port', LB: 'lb1' }
+
+function row([id, detector, all, setup, client, address, endpoints, masquerade]: Line): PacketRow {
+  const by = endpoints === 'both' ? ['p1', 'p5'] : ['p1']
+  const place = client === 'loopback' ? 'loopback-node-port' : PLACES[address]
+  return {
+    id,
+    kind: 'packet',
+    says: `detector ${detector}, masqueradeAll ${all}, ${setup}: ${client} → ${address}`,
+    setup,
+    variant: VARIANTS[`${detector} ${all}`],
+    // The table has 127.0.0.1 only.
+    ...(client === 'loopback' ? { family: 4 } : {}),
+    steps: [probe(client, place, masquerade === 'Y' ? masqueraded(...by) : kept(...by))],
+  }
+}
+
+export const MASQUERADE: Section = {
+  section: '14.1',
+  title: 'Masquerade matrix',
+  setups: SETUPS,
+  rows: LINES.map(row),
+}
