@@ -25,23 +25,22 @@ export function pathText(path: Path): string {
   }, '')
 }
 
+type Mapping = Readonly<Record<string, unknown>>
+
 /** A mapping in a manifest, with the way to it. */
 export class Fields {
-  readonly #values: Readonly<Record<string, unknown>>
+  #values: Mapping
   /** The path from the root, or the mapping around it: the path itself is needed only where something is wrong. */
   readonly #from: Path | Fields
   readonly #name: string
-  readonly #index: number | undefined
+  #index: number | undefined
 
   /** @param from the path from the root of the document, or the mapping that has it under a name, and there in a list */
   constructor(value: unknown, from: Path | Fields, name = '', index?: number) {
     this.#from = from
     this.#name = name
     this.#index = index
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw new FieldError(this.path, isNot(value, 'a mapping'))
-    }
-    this.#values = value as Readonly<Record<string, unknown>>
+    this.#values = asMapping(value, this)
   }
 
   get path(): Path {
@@ -64,11 +63,16 @@ export class Fields {
     return new Fields(this.#get(name) ?? NOTHING, this, name)
   }
 
-  /** What `read` makes of each mapping in a list. */
+  /** What `read` makes of each mapping in a list. The fields it is given are those of the next mapping afterwards. */
   children<T>(name: string, read: (fields: Fields) => T): readonly T[] {
     const list = this.list(name)
     if (list.length === 0) return NO_ITEMS
-    return list.map((item, index) => read(new Fields(item, this, name, index)))
+    const fields = new Fields(NOTHING, this, name)
+    return list.map((item, index) => {
+      fields.#index = index
+      fields.#values = asMapping(item, fields)
+      return read(fields)
+    })
   }
 
   text(name: string, whenAbsent: string): string {
@@ -91,7 +95,7 @@ export class Fields {
   oneOf<T extends string>(name: string, allowed: readonly T[], whenAbsent?: T): T {
     const given = this.#get(name)
     const value = given === undefined || given === '' ? whenAbsent : given
-    const found = allowed.find((option) => option === value)
+    const found = allowed[allowed.indexOf(value as T)]
     if (found !== undefined) return found
     throw this.#wrong(name, value, `one of ${allowed.join(', ')}`)
   }
@@ -114,23 +118,24 @@ export class Fields {
 
   texts(name: string): readonly string[] {
     const list = this.list(name)
-    if (list.length === 0) return NO_ITEMS
-    return list.map((item, i) => {
-      if (typeof item === 'string') return item
-      throw new FieldError([...this.path, name, i], isNot(item, 'a string; put it in quotes'))
-    })
+    for (let i = 0; i < list.length; i++) {
+      const item = list[i]
+      if (typeof item !== 'string')
+        throw new FieldError([...this.path, name, i], isNot(item, 'a string; put it in quotes'))
+    }
+    return list as readonly string[]
   }
 
   /** Labels or annotations. All must be texts; those whose names `isKept` are returned. */
   textMap(name: string, isKept: (name: string) => boolean): Readonly<Record<string, string>> {
     if (!this.has(name)) return NO_TEXTS
     const child = this.child(name)
-    const kept: [name: string, text: string][] = []
+    let kept: [name: string, text: string][] | undefined
     for (const key of Object.keys(child.#values)) {
       const text = child.text(key, '')
-      if (isKept(key)) kept.push([key, text])
+      if (isKept(key)) kept = [...(kept ?? []), [key, text]]
     }
-    return kept.length === 0 ? NO_TEXTS : Object.fromEntries(kept)
+    return kept === undefined ? NO_TEXTS : Object.fromEntries(kept)
   }
 
   /** An absent list is an empty one. */
@@ -140,8 +145,9 @@ export class Fields {
     throw this.#wrong(name, value, 'a list')
   }
 
+  /** No field that is asked for is called like what every object inherits. */
   #get(name: string): unknown {
-    return Object.hasOwn(this.#values, name) ? (this.#values[name] ?? undefined) : undefined
+    return this.#values[name] ?? undefined
   }
 
   #wrong(name: string, value: unknown, expected: string): FieldError {
@@ -150,9 +156,14 @@ export class Fields {
 }
 
 /** What stands for a mapping, texts and a list that are absent. */
-const NOTHING: object = Object.freeze({})
+const NOTHING: Mapping = Object.freeze({})
 const NO_TEXTS: Readonly<Record<string, string>> = Object.freeze({})
 const NO_ITEMS: readonly never[] = Object.freeze([])
+
+function asMapping(value: unknown, where: { readonly path: Path }): Mapping {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Mapping
+  throw new FieldError(where.path, isNot(value, 'a mapping'))
+}
 
 /** `"80" is not a whole number` */
 function isNot(value: unknown, expected: string): string {

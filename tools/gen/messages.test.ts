@@ -106,7 +106,7 @@ suite('generated readers', async () => {
         { a: '1', b: undefined },
         { a: '', b: true },
       ],
-      labels: Object.assign(Object.create(null), value.labels),
+      labels: value.labels,
       since: '1970-01-02T00:00:00Z',
     })
   })

@@ -78,7 +78,7 @@ export function append<T>(list: T[] | undefined, item: T): T[] {
   return list
 }
 
-/** Texts by name. Without a prototype, for a name can be any text. */
+/** Texts by name, each of them the object's own. */
 export type TextMap = Record<string, string>
 
 /** Reads one entry of a map, and returns the map with it. */
@@ -93,7 +93,9 @@ export function entry(reader: Reader, tag: number, field: string, map: TextMap |
     else skip(reader, inner)
   }
   reader.len = outerEnd
-  const into: TextMap = map ?? Object.create(null)
+  const into = map ?? {}
+  // Assigned, this one would be no entry but the object that all of its kind inherit from.
+  if (key === '__proto__') return Object.fromEntries([...Object.entries(into), [key, value]])
   into[key] = value
   return into
 }
