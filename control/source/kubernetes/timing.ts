@@ -46,5 +46,5 @@ export const defaultTiming: Timing = {
   unpingedWatchTimeoutSeconds: 25,
   pageSize: 500,
   absentMs: 600_000,
-  turnMs: 8,
+  turnMs: 5,
 }
