@@ -247,10 +247,15 @@ function ip6tables(namespace: string, settings: NodeSettings): string {
   const strict = ['*raw', '-A PREROUTING -m rpfilter --invert -j DROP', 'COMMIT']
   return tables(`${inside(namespace)} ip6tables-restore --noflush`, [
     ...(settings.rpFilter === 1 ? strict : []),
-    ...filterTable(settings, CLUSTER_CIDR6, (node) => node.ipv6),
+    ...filterTable(settings, CLUSTER_CIDR6, (node) => node.ipv6, NEIGHBOURS),
     ...natTable(settings, CLUSTER_CIDR6),
   ])
 }
+
+/** Neighbour discovery among the pods of a bridge passes FORWARD where bridged packets pass ip6tables; ARP never does. */
+const NEIGHBOURS = ['neighbour-solicitation', 'neighbour-advertisement'].map(
+  (type) => `-A FORWARD -p ipv6-icmp --icmpv6-type ${type} -j ACCEPT`,
+)
 
 function tables(command: string, lines: readonly string[]): string {
   return lines.length === 0 ? '' : hereDocument(command, lines)
@@ -260,12 +265,13 @@ function filterTable(
   settings: NodeSettings,
   clusterCidr: string,
   addressOf: (node: NodePlan) => string,
+  accepts: readonly string[] = [],
 ): string[] {
   const filter = [
     ...(settings.dropInvalid
       ? ['INPUT', 'FORWARD'].map((chain) => `-A ${chain} -m conntrack --ctstate INVALID -j DROP`)
       : []),
-    ...(settings.forwardPolicyDrop ? forwardAccepts(clusterCidr, addressOf) : []),
+    ...(settings.forwardPolicyDrop ? [...accepts, ...forwardAccepts(clusterCidr, addressOf)] : []),
   ]
   if (filter.length === 0) return []
   return ['*filter', `:FORWARD ${settings.forwardPolicyDrop ? 'DROP' : 'ACCEPT'} [0:0]`, ...filter, 'COMMIT']

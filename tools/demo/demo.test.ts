@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { parseAllDocuments } from 'yaml'
-import type { Answer } from '../cluster/index.ts'
+import type { Answer, Family } from '../cluster/index.ts'
 import { NODES, POD_PORTS, PODS } from '../cluster/index.ts'
 import { withFirstEndpoint, withoutEndpoint } from './manifests.ts'
 import { parseOptions } from './options.ts'
@@ -36,14 +36,17 @@ test('the examples name pods, nodes and ports that the cluster has', () => {
     )
     for (const port of slice.ports) assert.ok(ports.has(port.port), `port ${port.port}`)
     for (const endpoint of slice.endpoints) {
-      const pod = Object.values(PODS).find((each) => each.ipv4 === endpoint.addresses[0])
+      const family: Family = slice.addressType === 'IPv4' ? 'ipv4' : 'ipv6'
+      const pod = Object.values(PODS).find((each) => each[family] === endpoint.addresses[0])
       assert.equal(pod?.node, endpoint.nodeName)
     }
   }
   for (const node of objects.filter(({ kind }) => kind === 'Node')) {
     const plan = Object.values(NODES).find((each) => each.name === node.metadata.name)
     assert.equal(plan?.podCidr, node.spec.podCIDR)
-    assert.equal(plan?.ipv4, node.status.addresses[0].address)
+    assert.deepEqual([plan?.podCidr, plan?.podCidr6], node.spec.podCIDRs)
+    const [ipv4, ipv6] = node.status.addresses
+    assert.deepEqual([plan?.ipv4, plan?.ipv6], [ipv4.address, ipv6.address])
   }
 })
 

@@ -7,7 +7,7 @@ import { styleText } from 'node:util'
 import type { Daemon, LoadReport, Member, RunningLoad, Stage } from '../cluster/index.ts'
 import { NODES } from '../cluster/index.ts'
 import { heading, note } from './print.ts'
-import { SERVICES } from './show.ts'
+import { SERVICES, servicesOf } from './show.ts'
 
 const RESTART_PAUSE_MS = 500
 const STATUS_MS = 1000
@@ -54,11 +54,12 @@ function commands(stage: Stage): string[] {
       'the client asks a node port',
       inside(cluster.client, curl(`${NODES.n1.ipv4}:${SERVICES.webNodePort}`)),
     ),
-    ...command('the node asks itself', inCgroup(node, curl(`127.0.0.1:${SERVICES.webNodePort}`))),
     ...command(
-      'nobody is there',
-      inside(cluster.pod('p1'), curl(SERVICES.emptyAddress).replace('-s', '-sS')),
+      'the same in IPv6',
+      inside(cluster.pod('p2'), curl(`[${servicesOf('ipv6').webAddress}]`).replace('-s', '-gs')),
     ),
+    ...command('the node asks itself', inCgroup(node, curl(`127.0.0.1:${SERVICES.webNodePort}`))),
+    ...command('nobody is there', inside(cluster.pod('p1'), curl(SERVICES.empty).replace('-s', '-sS'))),
     ...command('what the kernel holds', `npx sluice services ${pins}`),
     ...command('', `npx sluice backends ${pins}`),
     ...command('', `npx sluice flows ${pins}`),

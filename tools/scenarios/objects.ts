@@ -3,11 +3,13 @@
 import type { PodName } from '../cluster/index.ts'
 import { PODS } from '../cluster/index.ts'
 
-/** A Service of one port, and its EndpointSlice. */
+/** A Service of one port, and its EndpointSlices. */
 export interface ServicePlan {
   readonly name: string
-  /** What it is called inside the cluster. */
+  /** What it is called inside the cluster, in its primary family. */
   readonly clusterIP: string
+  /** In the other family, if it is of both. */
+  readonly secondClusterIP?: string
   /** Port of the ClusterIP. Default 80. */
   readonly port?: number
   /** Default `TCP`. */
@@ -35,7 +37,11 @@ export type Part = ServicePlan | { readonly kind: string }
 /** The text of a manifest. JSON is YAML too. */
 export function manifest(...plans: readonly Part[]): string {
   return plans
-    .flatMap((plan) => ('kind' in plan ? [plan] : [serviceObject(plan), sliceObject(plan)]))
+    .flatMap((plan) =>
+      'kind' in plan
+        ? [plan]
+        : [serviceObject(plan), ...clusterIPsOf(plan).map((address) => sliceObject(plan, address))],
+    )
     .map((object) => JSON.stringify(object, undefined, 2))
     .join('\n---\n')
 }
@@ -55,8 +61,8 @@ function serviceObject(plan: ServicePlan): object {
     spec: {
       type: ingress !== undefined ? 'LoadBalancer' : nodePort === undefined ? 'ClusterIP' : 'NodePort',
       clusterIP,
-      clusterIPs: [clusterIP],
-      ipFamilies: [clusterIP.includes(':') ? 'IPv6' : 'IPv4'],
+      clusterIPs: clusterIPsOf(plan),
+      ipFamilies: clusterIPsOf(plan).map(addressType),
       ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
       ...(affinitySeconds === undefined
         ? {}
@@ -81,19 +87,31 @@ function serviceObject(plan: ServicePlan): object {
   }
 }
 
-function sliceObject(plan: ServicePlan): object {
+function clusterIPsOf({ clusterIP, secondClusterIP }: ServicePlan): string[] {
+  return secondClusterIP === undefined ? [clusterIP] : [clusterIP, secondClusterIP]
+}
+
+function addressType(address: string): 'IPv4' | 'IPv6' {
+  return address.includes(':') ? 'IPv6' : 'IPv4'
+}
+
+/** The slice of the family that a ClusterIP is of. */
+function sliceObject(plan: ServicePlan, clusterIP: string): object {
   const protocol = plan.protocol ?? 'TCP'
-  const family = plan.clusterIP.includes(':') ? 'ipv6' : 'ipv4'
+  const type = addressType(clusterIP)
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: {
       namespace: 'scenario',
-      name: `${plan.name}-slice`,
+      name: `${plan.name}-${type.toLowerCase()}`,
       labels: { 'kubernetes.io/service-name': plan.name },
     },
-    addressType: family === 'ipv6' ? 'IPv6' : 'IPv4',
+    addressType: type,
     ports: [{ name: 'main', protocol, port: plan.targetPort ?? (protocol === 'TCP' ? 8080 : 5353) }],
-    endpoints: (plan.pods ?? []).map((pod) => ({ addresses: [PODS[pod][family]], nodeName: PODS[pod].node })),
+    endpoints: (plan.pods ?? []).map((pod) => ({
+      addresses: [PODS[pod][type === 'IPv4' ? 'ipv4' : 'ipv6']],
+      nodeName: PODS[pod].node,
+    })),
   }
 }

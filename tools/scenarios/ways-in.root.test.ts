@@ -1,15 +1,15 @@
 /**
- * Every way in to a service, under everything that administrators and CNIs do to a node: the demo's checks, and those
+ * Every way in to a service, in both families, under everything that administrators and CNIs do to a node: the demo's checks, and those
  * that nobody would want to watch.
  */
 
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
-import type { NodeSettings, Stage } from '../cluster/index.ts'
-import { ACTS } from '../demo/show.ts'
+import { FAMILIES, type NodeSettings, type Stage } from '../cluster/index.ts'
+import { actsOf, type Check } from '../demo/show.ts'
 import { startNodes } from './kit.ts'
-import { MORE_ACTS, WAYS_SERVICES } from './ways-in.ts'
+import { moreActsOf, WAYS_SERVICES } from './ways-in.ts'
 
 const HAS_BRIDGE_NETFILTER = existsSync('/proc/sys/net/bridge')
 
@@ -39,13 +39,19 @@ for (const { name, settings } of VARIANTS) {
     })
     after(() => stage[Symbol.asyncDispose]())
 
-    for (const act of [...ACTS, ...MORE_ACTS]) {
-      test(act.heading, async () => {
-        for (const check of act.checks) {
-          const verdict = await check.run(stage.cluster)
-          assert.ok(verdict.good, `${check.title}: ${verdict.shown}`)
-        }
+    const [ipv4 = [], ipv6 = []] = FAMILIES.map((family) => [...actsOf(family), ...moreActsOf(family)])
+    for (const [i, { heading }] of ipv4.entries()) {
+      // Both families at once: they share neither turns nor flows.
+      test(heading, async () => {
+        await Promise.all([ipv4[i], ipv6[i]].map((act) => allGood(act?.checks ?? [])))
       })
+    }
+
+    async function allGood(checks: readonly Check[]): Promise<void> {
+      for (const check of checks) {
+        const verdict = await check.run(stage.cluster)
+        assert.ok(verdict.good, `${check.title}: ${verdict.shown}`)
+      }
     }
   })
 }
