@@ -6,6 +6,7 @@
 import { parseAddress } from '../model/address.ts'
 import type { SocketMode } from '../model/pod-sockets.ts'
 import type { ModelSettings } from '../model/settings.ts'
+import type { PortRange } from './node-port-options.ts'
 import { Refusal } from './refusal.ts'
 import type { FlowTimeouts } from './timeouts.ts'
 
@@ -70,6 +71,8 @@ export interface RunOptions extends RootOption {
   /** Bit of the packet mark that has netfilter masquerade. */
   readonly masqueradeBit: number
   readonly timeouts: FlowTimeouts
+  /** The API server's `--service-node-port-range`. */
+  readonly nodePortRange: PortRange
   /** klog's: 0 to 2 info, 3 and 4 debug, 5 and more trace. */
   readonly verbosity: number
   readonly loggingFormat: 'text' | 'json'

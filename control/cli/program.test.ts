@@ -35,9 +35,16 @@ async function read(...args: string[]) {
 
 /** What `run` makes of the options that nobody gave. */
 const TRAFFIC = {
-  model: { detectLocal: { mode: 'devices' }, masqueradeAll: false, clientAddress: 'preserve' },
+  model: {
+    detectLocal: { mode: 'devices' },
+    masqueradeAll: false,
+    clientAddress: 'preserve',
+    nodePortAddresses: [],
+    localhostNodePorts: true,
+  },
   masqueradeBit: 14,
   timeouts: { tcpEstablished: 86400, tcpCloseWait: 3600, udp: 30, udpStream: 180, handover: 86400 },
+  nodePortRange: { first: 30_000, last: 32_767 },
 }
 
 describe('commands and their options', () => {

@@ -6,6 +6,13 @@
 import { hostname } from 'node:os'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
+import type { NodePortAddresses } from '../model/settings.ts'
+import {
+  DEFAULT_NODE_PORT_RANGE,
+  type PortRange,
+  parseNodePortAddresses,
+  parseNodePortRange,
+} from './node-port-options.ts'
 import {
   type BackendOptions,
   DEFAULT_BPF_ROOT,
@@ -156,7 +163,7 @@ function addRun(program: Command, commands: Commands): void {
         parseMapSize(text, sizes as Record<string, number>),
       ).default({}, "the object's own sizes"),
     )
-  addTimeoutOptions(addTrafficOptions(command))
+  addTimeoutOptions(addNodePortOptions(addTrafficOptions(command)))
     .addOption(
       option('-v, --v <N>', 'how much to log: 0 to 2 info, 3 debug, 5 trace', parseVerbosity).default(0),
     )
@@ -218,6 +225,33 @@ function addTimeoutOptions(command: Command): Command {
     )
   }
   return command
+}
+
+function addNodePortOptions(command: Command): Command {
+  return command
+    .addOption(
+      option(
+        '--nodeport-addresses <RANGES>',
+        "the node's addresses that take node ports: ranges, or primary for those of its Node object",
+        (text, before) => parseNodePortAddresses(text, before as NodePortAddresses),
+      ).default([], 'all of them'),
+    )
+    .addOption(
+      option(
+        '--iptables-localhost-nodeports [BOOL]',
+        'whether processes of the node reach node ports at 127.0.0.1 and ::1',
+        parseBoolean,
+      )
+        .preset('true')
+        .default(true),
+    )
+    .addOption(
+      option(
+        '--service-node-port-range <FIRST-LAST>',
+        "the API server's range of node ports",
+        parseNodePortRange,
+      ).default(DEFAULT_NODE_PORT_RANGE, '30000-32767'),
+    )
 }
 
 function addServices(program: Command, commands: Commands): void {
@@ -402,13 +436,17 @@ function errorText(text: string): string {
 
 /** As commander hands them over: by the long names of the options. */
 interface ReadRunOptions
-  extends Omit<RunOptions, 'source' | 'mapSizes' | 'verbosity' | 'model' | 'masqueradeBit' | 'timeouts'>,
+  extends Omit<
+      RunOptions,
+      'source' | 'mapSizes' | 'verbosity' | 'model' | 'masqueradeBit' | 'nodePortRange' | 'timeouts'
+    >,
     SourceTexts,
     ReadTrafficOptions,
     ReadTimeouts {
   readonly mapSize: Readonly<Record<string, number>>
   readonly v: number
   readonly iptablesMasqueradeBit: number
+  readonly serviceNodePortRange: PortRange
 }
 
 /** See `ReadRunOptions`. */
@@ -427,6 +465,7 @@ function runOptions(read: ReadRunOptions): RunOptions {
     model: modelSettings(read),
     masqueradeBit: read.iptablesMasqueradeBit,
     timeouts: flowTimeouts(read),
+    nodePortRange: read.serviceNodePortRange,
     verbosity: read.v,
     loggingFormat,
   }

@@ -4,12 +4,13 @@
  */
 
 import { parseCidr } from '../model/address.ts'
-import type { ModelSettings } from '../model/settings.ts'
 import {
   type ClientAddress,
   type DetectLocal,
   type FamilyCidrs,
   firstOfEachFamily,
+  type ModelSettings,
+  type NodePortAddresses,
 } from '../model/settings.ts'
 import { Refusal } from './refusal.ts'
 
@@ -30,12 +31,20 @@ export interface ReadTrafficOptions {
   readonly podInterfaceNamePrefix?: string
   readonly masqueradeAll: boolean
   readonly clientAddress: ClientAddress
+  readonly nodeportAddresses: NodePortAddresses
+  readonly iptablesLocalhostNodeports: boolean
 }
 
 /** What the options come to together. */
 export function modelSettings(read: ReadTrafficOptions): ModelSettings {
   const { masqueradeAll, clientAddress } = read
-  return { detectLocal: detectLocalOf(read), masqueradeAll, clientAddress }
+  return {
+    detectLocal: detectLocalOf(read),
+    masqueradeAll,
+    clientAddress,
+    nodePortAddresses: read.nodeportAddresses,
+    localhostNodePorts: read.iptablesLocalhostNodeports,
+  }
 }
 
 /**

@@ -153,6 +153,9 @@ function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
   const firstSync = Promise.withResolvers<string>()
   let addresses: readonly string[] = []
   const facts = () => nodeFacts(options.nodeName, store.cluster.node, addresses, options.model)
+  // Its addresses are not told yet, rather than none: a restart must not close the node ports for a moment, or open all.
+  const isNodeUnknown = () =>
+    options.model.nodePortAddresses === 'primary' && store.cluster.node === undefined && !store.synced
   const loop = new SyncLoop<Model>({
     inputs: store,
     model: { empty: emptyModel, update: updateDesired },
@@ -166,6 +169,7 @@ function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
     detection: facts,
     setLocalCidrs: (cidrs) => dataplane.setLocalCidrs(cidrs),
     setDevices: (devices) => attachments.setDevices(devices),
+    nodePorts: () => (isNodeUnknown() ? undefined : facts()),
     setNodeAddresses: (wanted) => dataplane.setNodeAddresses(wanted),
     addressesChanged: (changed) => {
       addresses = changed

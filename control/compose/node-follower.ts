@@ -4,6 +4,7 @@ import type { AttachableDevice } from '../dataplane/bpf/attachments.ts'
 import type { SyncReport } from '../dataplane/dataplane.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'
 import type { Logger } from '../log.ts'
+import { type NodePortFacts, nodePortWarnings, takesNodePorts } from '../model/node-ports.ts'
 import { type Detection, localCidrs } from '../model/settings.ts'
 import { classifyDevices, NO_PATTERNS } from '../node/classify.ts'
 import { detectLocal } from '../node/detect-local.ts'
@@ -16,6 +17,8 @@ export interface NodeFollowerOptions {
   readonly detection: () => Detection
   readonly setLocalCidrs: (cidrs: readonly string[]) => void
   readonly setDevices: (devices: readonly AttachableDevice[]) => Promise<void>
+  /** What tells which addresses take node ports; undefined while it is not known: then the kernel keeps what it has. */
+  readonly nodePorts: () => NodePortFacts | undefined
   readonly setNodeAddresses: (addresses: readonly NodeAddress[]) => Promise<SyncReport>
   /** The node's own addresses are others now. */
   readonly addressesChanged: (addresses: readonly string[]) => void
@@ -28,6 +31,10 @@ export class NodeFollower {
   #last: Promise<unknown> = Promise.resolve()
   #internalIPs: readonly string[] = []
   #addresses = ''
+  /** The addresses as they were written, and what told which of them take node ports. */
+  #written = ''
+  #nodePortFacts: NodePortFacts | undefined
+  readonly #warnings = new Set<string>()
   #localCidrs: string | undefined
   /** Classes by device, to tell of those that changed. */
   #classes = new Map<string, string>()
@@ -56,6 +63,16 @@ export class NodeFollower {
   /** The Node object may be another: its InternalIP says which device is external, its `podCIDRs` who is local. */
   async nodeObjectChanged(): Promise<void> {
     this.#setLocalCidrs()
+    await Promise.all([this.#nodePortsChanged(), this.#internalIPsChanged()])
+  }
+
+  async #nodePortsChanged(): Promise<void> {
+    const facts = this.#options.nodePorts()
+    const isSame = facts?.ips.join() === this.#nodePortFacts?.ips.join()
+    if (!isSame && this.#snapshot !== undefined) await this.#setAddresses(this.#snapshot)
+  }
+
+  async #internalIPsChanged(): Promise<void> {
     const isSame = this.#options.internalIPs().join() === this.#internalIPs.join()
     if (!isSame && this.#snapshot !== undefined) await this.#setDevices(this.#snapshot)
   }
@@ -82,19 +99,43 @@ export class NodeFollower {
   async #setAddresses(snapshot: NodeSnapshot): Promise<void> {
     const addresses = nodeAddresses(snapshot)
     const text = addresses.map(({ address }) => address).join()
-    if (text === this.#addresses) return
-    this.#addresses = text
-    this.#options.addressesChanged(addresses.map(({ address }) => address))
+    if (text !== this.#addresses) {
+      this.#addresses = text
+      this.#options.addressesChanged(addresses.map(({ address }) => address))
+    }
+    const facts = this.#options.nodePorts()
+    this.#nodePortFacts = facts
+    if (facts === undefined) return
+    for (const warning of nodePortWarnings(facts)) this.#warnOnce(warning)
+    await this.#writeAddresses(
+      addresses.map(({ address, loopback }) => ({
+        address,
+        loopback,
+        nodePort: takesNodePorts(address, facts),
+      })),
+    )
+  }
+
+  #warnOnce(warning: string): void {
+    if (this.#warnings.has(warning)) return
+    this.#warnings.add(warning)
+    this.#options.log.warn(warning)
+  }
+
+  async #writeAddresses(addresses: readonly NodeAddress[]): Promise<void> {
+    const text = addresses
+      .map(({ address, nodePort }) => `${address}${nodePort ? '' : ' (no node ports)'}`)
+      .join()
+    if (text === this.#written) return
+    this.#written = text
     try {
-      const { failed } = await this.#options.setNodeAddresses(
-        addresses.map(({ address, loopback }) => ({ address, loopback, nodePort: true })),
-      )
+      const { failed } = await this.#options.setNodeAddresses(addresses)
       for (const message of failed) this.#options.log.warn(`node address: ${message}`)
       this.#options.log.debug('node addresses', { addresses: text })
       // The kernel refused some: to be tried again.
-      if (failed.length > 0) this.#addresses = ''
+      if (failed.length > 0) this.#written = ''
     } catch (error) {
-      this.#addresses = ''
+      this.#written = ''
       this.#options.log.warn('cannot write the node addresses', { err: error })
     }
   }

@@ -22,13 +22,14 @@ export interface PacketSettings {
 
 export function packetSettings({
   masqueradeBit,
+  nodePortRange,
   timeouts,
-}: Pick<RunOptions, 'masqueradeBit' | 'timeouts'>): PacketSettings {
+}: Pick<RunOptions, 'masqueradeBit' | 'nodePortRange' | 'timeouts'>): PacketSettings {
   const [accept, redirect] = OWN_MARK_BITS
   return {
     marks: { masquerade: mask(masqueradeBit), accept: mask(accept), redirect: mask(redirect) },
     timeouts,
-    nodePorts: { first: 30000, last: 32767 },
+    nodePorts: nodePortRange,
   }
 }
 

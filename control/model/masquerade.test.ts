@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { desiredState } from './desired.ts'
 import { makeCluster, makeEndpoint, makeNodeFacts, makePort, makeService, makeSlice } from './fixtures.ts'
-import type { ClientAddress, ModelSettings } from './settings.ts'
+import { type ClientAddress, DEFAULT_MODEL_SETTINGS, type ModelSettings } from './settings.ts'
 import type { Choice, FrontendKind, Service, ServicePort } from './types.ts'
 
 /** The columns of the table: who asks, what kind of address. `host` has the node's address, `loop` 127.0.0.1. */
@@ -53,7 +53,7 @@ interface Row {
   readonly id: string
   readonly client: string
   readonly kind: FrontendKind
-  readonly settings: Omit<ModelSettings, 'clientAddress'>
+  readonly settings: Pick<ModelSettings, 'detectLocal' | 'masqueradeAll'>
   readonly policy: keyof typeof POLICIES
   readonly endpoints: string
   readonly masqueraded: boolean
@@ -86,7 +86,7 @@ function portOf({ policy, settings }: Row, clientAddress: ClientAddress): Servic
     makeEndpoint('10.180.0.1', { nodeName: 'n1' }),
     makeEndpoint('10.180.1.1', { nodeName: 'n2' }),
   ])
-  const node = makeNodeFacts({ settings: { ...settings, clientAddress } })
+  const node = makeNodeFacts({ settings: { ...DEFAULT_MODEL_SETTINGS, ...settings, clientAddress } })
   const [port] = desiredState(makeCluster([service], [slice]), node).desired.services.get('default/web') ?? []
   assert.ok(port)
   return port

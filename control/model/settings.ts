@@ -25,17 +25,28 @@ export type DetectLocal =
  */
 export type ClientAddress = 'preserve' | 'kube-proxy'
 
+/**
+ * kube-proxy's `nodePortAddresses`: the ranges of the addresses that take node ports, canonical, none for all of them;
+ * or those that the cluster knows the node by.
+ */
+export type NodePortAddresses = 'primary' | readonly string[]
+
 export interface ModelSettings {
   readonly detectLocal: DetectLocal
   /** All traffic to ClusterIPs is masqueraded, that of pods too. */
   readonly masqueradeAll: boolean
   readonly clientAddress: ClientAddress
+  readonly nodePortAddresses: NodePortAddresses
+  /** Whether the loopback addresses may take node ports, for processes of the node. */
+  readonly localhostNodePorts: boolean
 }
 
 export const DEFAULT_MODEL_SETTINGS: ModelSettings = {
   detectLocal: { mode: 'devices' },
   masqueradeAll: false,
   clientAddress: 'preserve',
+  nodePortAddresses: [],
+  localhostNodePorts: true,
 }
 
 /** What tells local pods from others: the setting, and the node's own part in it. */

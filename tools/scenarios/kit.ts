@@ -1,9 +1,6 @@
 /** What the scenarios share: a cluster with a daemon on each node, and ways to say what should come of requests. */
 
 import assert from 'node:assert/strict'
-import { openPinnedMap, typedMap, u32, u64 } from 'libbpf-ts'
-import { pinPath } from '../../control/dataplane/bpf/pins.ts'
-import { dropReason } from '../../control/layout/generated.ts'
 import type { Answer, ExecResult, NodeMember, NodeSettings, Stage, StageOptions } from '../cluster/index.ts'
 import { backendsOf, SLUICE, setStage, tally, until } from '../cluster/index.ts'
 import type { ServicePlan } from './objects.ts'
@@ -80,17 +77,4 @@ export async function ifindexOf(node: NodeMember, device: string): Promise<numbe
   const [link]: readonly { readonly ifindex: number }[] = JSON.parse(stdout)
   if (link === undefined) throw new Error(`${node.name} has no device ${device}`)
   return link.ifindex
-}
-
-/** How often the programs of a node ended something, by reason; what never was is left out. */
-export function dropsOf(node: NodeMember): Partial<Record<keyof typeof dropReason, number>> {
-  using map = openPinnedMap(pinPath(node.bpfRoot, 'drop_stats'))
-  const stats = typedMap(map, u32, u64)
-  const counts = Object.entries(dropReason)
-    .filter(([name]) => name !== 'COUNT')
-    .map(
-      ([name, reason]) =>
-        [name, Number(stats.getPerCpu(reason).reduce((sum, one) => sum + one, 0n))] as const,
-    )
-  return Object.fromEntries(counts.filter(([, count]) => count > 0))
 }

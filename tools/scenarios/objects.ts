@@ -32,7 +32,7 @@ export interface ServicePlan {
 }
 
 /** A Service in few words, or any object as it is. */
-export type Part = ServicePlan | { readonly kind: string }
+export type Part = ServicePlan | { readonly kind: string; readonly [field: string]: unknown }
 
 /** The text of a manifest. JSON is YAML too. */
 export function manifest(...plans: readonly Part[]): string {

@@ -2,9 +2,12 @@
 
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { Answer, Family, MemberName, Protocol, Stage } from '../cluster/index.ts'
+import { openPinnedMap, typedMap, u32, u64 } from 'libbpf-ts'
+import { pinPath } from '../../control/dataplane/bpf/pins.ts'
+import { dropReason } from '../../control/layout/generated.ts'
+import type { Answer, Family, MemberName, NodeMember, Protocol, Stage } from '../cluster/index.ts'
 import { CLIENT, formatSocketAddress, NODES, tally } from '../cluster/index.ts'
-import { assertAllFrom, dropsOf, eventually, eventuallyFrom, startNodes } from './kit.ts'
+import { assertAllFrom, eventually, eventuallyFrom, startNodes } from './kit.ts'
 import type { Part, ServicePlan } from './objects.ts'
 import { manifest } from './objects.ts'
 
@@ -238,3 +241,16 @@ describe('B60 an external address that is the API server’s', () => {
     })
   })
 })
+
+/** How often the programs of a node ended something, by reason; what never was is left out. */
+function dropsOf(node: NodeMember): Partial<Record<keyof typeof dropReason, number>> {
+  using map = openPinnedMap(pinPath(node.bpfRoot, 'drop_stats'))
+  const stats = typedMap(map, u32, u64)
+  const counts = Object.entries(dropReason)
+    .filter(([name]) => name !== 'COUNT')
+    .map(
+      ([name, reason]) =>
+        [name, Number(stats.getPerCpu(reason).reduce((sum, one) => sum + one, 0n))] as const,
+    )
+  return Object.fromEntries(counts.filter(([, count]) => count > 0))
+}
