@@ -115,7 +115,10 @@ export function faultyDesired(cluster: ClusterSnapshot, facts: NodeFacts, fault:
 function settingsOf({ variant, clientAddress }: SubjectOptions): ModelSettings {
   const [ipv4, ipv6] = CLUSTER_CIDRS
   const cidrs = variant.detector ? { ipv4, ipv6 } : {}
+  const { nodePortAddresses, localhostNodePorts } = variant
   return {
+    nodePortAddresses: nodePortAddresses.includes('primary') ? 'primary' : nodePortAddresses,
+    localhostNodePorts,
     detectLocal: { mode: 'ClusterCIDR', cidrs },
     masqueradeAll: variant.masqueradeAll,
     clientAddress,
