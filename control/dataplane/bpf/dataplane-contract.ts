@@ -1,7 +1,7 @@
 /** What the eBPF dataplane does to maps, on the kernel and on a fake of it: one suite for both. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { IncompatibleMapError, type Kernel } from 'libbpf-ts'
+import { IncompatibleMapError } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { ipv4Layout } from '../../layout/family.ts'
 import { filterBit } from '../../layout/filter.ts'
@@ -10,18 +10,12 @@ import { serviceCidrMemory } from '../../layout/service-cidrs.ts'
 import { addressBytes } from '../../model/address.ts'
 import type { ServicePort } from '../../model/types.ts'
 import { BpfDataplane, type BpfDataplaneOptions } from './dataplane.ts'
+import { familiesContract, type World } from './families-contract.ts'
 import { NothingPinnedError, openInspector } from './inspect.ts'
 import { MapSizeError } from './objects.ts'
 import { mapFolder, pinPath, removeMapPins } from './pins.ts'
 import { OBJECT_FOLDER, SMALL_MAPS, servicePort, stateOf } from './test-kit.ts'
 import type { Target } from './writer.ts'
-
-/** Where the suite runs. */
-export interface World {
-  readonly kernel: Kernel
-  /** A folder on its BPF file system, removed with its pins at the end of the scope. */
-  pinFolder(name: string): Disposable & { readonly path: string }
-}
 
 const NODE = { address: '192.0.2.10', nodePort: true, loopback: false }
 
@@ -63,6 +57,7 @@ export function dataplaneContract(world: World): void {
   counters(world)
   manyServices(world)
   removal(world)
+  familiesContract(world, (bpfRoot, more) => startDataplane(world, bpfRoot, more))
 }
 
 function syncing(world: World): void {
