@@ -48,6 +48,8 @@ export class FakeApi implements Connection {
   readonly watches = new Map<Stream, Resource>()
   streamingLists = true
   isDown = false
+  /** What is asked of these kinds is answered by this code. */
+  readonly refusals = new Map<Resource, number>()
   /** Takes requests, and answers none. */
   isMute = false
   unanswered = 0
@@ -77,10 +79,11 @@ export class FakeApi implements Connection {
     const { resource } = info
     this.requests.push({ resource, query })
     const stream = new Stream()
+    const refusal = this.refusals.get(resource)
     signal.addEventListener('abort', () => stream.push(new Error('aborted')))
-    const status = query.has('watch')
-      ? this.#watch(stream, resource, query)
-      : this.#list(stream, resource, query)
+    const answer = () =>
+      query.has('watch') ? this.#watch(stream, resource, query) : this.#list(stream, resource, query)
+    const status = refusal === undefined ? answer() : this.#refuse(stream, refusal, 'Refused')
     return {
       status,
       contentType: CONTENT_TYPES[this.encoding],

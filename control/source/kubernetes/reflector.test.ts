@@ -147,6 +147,24 @@ describe('a cluster', () => {
     assert.equal(stalled(), 0)
   })
 
+  test('of which kinds may not be read is stalled where they must be, and not where they need not be', async () => {
+    for (const code of [403, 404]) {
+      const api = new FakeApi()
+      for (const resource of ['services', 'servicecidrs'] as const) api.refusals.set(resource, code)
+      using rig = new Rig(api)
+      // The others are kept fresh by watches that end and begin anew.
+      for (let minutes = 0; minutes < 15; minutes++) {
+        for (const stream of api.watches.keys()) stream.push('end')
+        await rig.settle(60_000)
+      }
+      const stalled = rig.reflectors.map(({ freshness }) => freshness).filter(({ isStalled }) => isStalled)
+      assert.deepEqual(
+        stalled.map(({ kind, ageMs }) => [kind, ageMs]),
+        [['Service', undefined]],
+      )
+    }
+  })
+
   test('is not asked more often than allowed while it ends every watch at once', async () => {
     const api = new FakeApi()
     using rig = new Rig(api)

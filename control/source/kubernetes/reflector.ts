@@ -115,7 +115,6 @@ export class Reflector {
     const { listener } = this.#parts
     const before = this.#course
     this.#course = next
-    if (next.isAbsent) this.#heard()
     if (next.isAbsent && !before.isAbsent) {
       // Of what the server does not have there is nothing.
       this.#inventory.beginList()
@@ -161,6 +160,8 @@ export class Reflector {
   async #readRefusal(answer: Answer, lease: Lease): Promise<Outcome> {
     const { status: code, contentType, retryAfterMs } = answer
     if (code === 401) answer.refuseCredentials()
+    // Of a kind that need not be there, this says all there is to say.
+    if (this.#parts.resource.isOptional && (code === 403 || code === 404)) this.#heard()
     const body = await new Body().read(answer.body, lease, STATUS_BYTES_MAX).catch(() => Buffer.alloc(0))
     const said = this.#decoders.get(contentType)?.status(body)
     const status: ApiStatus = { reason: '', message: '', causes: [], ...said, code }
