@@ -100,8 +100,8 @@ class SocketBench {
   #hooked(run: () => number): number {
     const links: BpfLink[] = []
     try {
-      for (const { name, hook } of SOCKET_PROGRAMS) {
-        if (hook !== 'connect4' && hook !== 'sock_release') continue
+      for (const { name, hook, family } of SOCKET_PROGRAMS) {
+        if (family !== 'ipv4' || (hook !== 'connect4' && hook !== 'sock_release')) continue
         const program = this.#datapath.dataplane.program(name)
         links.push(attachCgroup({ program, cgroup: this.#cgroup, hook }))
       }
