@@ -75,18 +75,16 @@ static __always_inline bool find_step(struct __sk_buff *skb, struct icmp_error *
 
 /*
  * Is the error, as its receiver should see it, from the address that the flow
- * shows? That of the flow's end is. Others keep theirs, but this node towards an
- * external client, who may know no way to the address that the kernel chose:
- * there it is the address that the client itself chose.
+ * shows? One of the flow's end is. A client outside sees the address that it
+ * asked, whoever this side of the frontend found the fault (RFC 5508, REQ-4):
+ * it may know no way to another, and a router may drop what claims to come from
+ * itself. Inside, a router or this node keeps its own.
  */
 static __always_inline bool shows_flow(const struct icmp_error *error)
 {
-	const struct located *outer = &error->outer;
-
-	if (SAME(&outer->source, &error->key.tuple.source))
+	if (error->key.direction == FLOW_DIRECTION_EGRESS && error->step.flags & FLOW_FLAG_EXTERNAL)
 		return true;
-	return error->key.direction == FLOW_DIRECTION_EGRESS && error->step.flags & FLOW_FLAG_EXTERNAL &&
-	       is_node_address(&outer->source);
+	return SAME(&error->outer.source, &error->key.tuple.source);
 }
 
 /* Where the quoted packet's transport checksum is; 0: not quoted, or it has none. */

@@ -104,6 +104,9 @@ const HAIRPIN: Way = {
 const host = (endpoint: string): string => endpoint.split(':')[0] ?? ''
 const port = (endpoint: string): string => endpoint.split(':')[1] ?? ''
 
+/** Whom the client sees as the sender of an error: outside, the address that it asked itself. */
+const sourceFor = (way: Way, sender: string): string => (way.device === UPLINK ? host(way.frontend) : sender)
+
 function nodeFor(way: Way): TestNode {
   const node = createTestNode()
   for (const protocol of PROTOCOLS)
@@ -168,7 +171,7 @@ for (const protocol of PROTOCOLS) {
         const error = { ...FRAGMENTATION_NEEDED, from: ROUTER, to: host(way.client) }
         const outcome = node.transmit(way.device, icmp({ ...error, data: quote(requestAtBackend, 548) }))
         assert.deepEqual([outcome.verdict, outcome.mark], ['next', 0])
-        assertMessage(outcome, icmp({ ...error, data: quote(request, 548) }))
+        assertMessage(outcome, icmp({ ...error, from: sourceFor(way, ROUTER), data: quote(request, 548) }))
       })
 
       test('the backend’s own error about a request is the frontend’s', () => {
@@ -204,7 +207,7 @@ for (const protocol of PROTOCOLS) {
         const { packet } = node.receive(way.device, opening)
         const error = { type: 3, code: 1, from: ROUTER, to: host(way.client) }
         const outcome = node.transmit(way.device, icmp({ ...error, data: quote(packet) }))
-        assertMessage(outcome, icmp({ ...error, data: quote(opening) }))
+        assertMessage(outcome, icmp({ ...error, from: sourceFor(way, ROUTER), data: quote(opening) }))
       })
     })
   }
