@@ -4,10 +4,6 @@
  */
 
 export const PENDING: Readonly<Record<string, readonly string[]>> = {
-  'node ports on selected addresses': [
-    ...['NP-2a', 'NP-2b', 'NP-2c', 'NP-3a', 'NP-3b', 'NP-3c', 'NP-4a', 'NP-4b', 'NP-4c'],
-    ...['NP-6a', 'NP-6b', 'NP-6c', 'NP-7a', 'NP-7b', 'NP-7c', 'NP-8'],
-  ],
   'health-check node ports and the health of the proxy': [
     ...['CIP-12', 'CIP-13', 'ETPL-10', 'ETPL-11', 'TERM-E5'],
     ...['HC-01', 'HC-02', 'HC-03', 'HC-04', 'HC-05', 'HC-06', 'HC-07', 'HC-08', 'HC-09', 'HC-10', 'HC-11'],

@@ -4,6 +4,7 @@
  */
 
 import { cidrContains, parseCidr } from '../../../control/model/address.ts'
+import { takesNodePorts } from '../../../control/model/node-ports.ts'
 import { detectsLocal, localCidrs } from '../../../control/model/settings.ts'
 import type {
   ClientClass,
@@ -76,7 +77,7 @@ function findFrontend({ desired, facts }: NodeModel, packet: Packet): Found | un
     return undefined
   }
   const exact = matching(({ address }) => address === packet.destination)
-  if (exact !== undefined || !takesNodePorts(facts, packet)) return exact
+  if (exact !== undefined || !isNodePortAddress(facts, packet)) return exact
   return matching(({ kind }) => kind === 'NodePort')
 }
 
@@ -107,7 +108,8 @@ function isIn(range: string, address: string): boolean {
   return cidr !== undefined && cidrContains(cidr, address)
 }
 
-function takesNodePorts(facts: NodeFacts, { destination, fromProcess }: Packet): boolean {
+function isNodePortAddress(facts: NodeFacts, { destination, fromProcess }: Packet): boolean {
   const isLoopback = destination === '::1' || destination.startsWith('127.')
-  return isLoopback ? fromProcess : facts.addresses.includes(destination)
+  const isReached = isLoopback ? fromProcess : facts.addresses.includes(destination)
+  return isReached && takesNodePorts(destination, facts)
 }
