@@ -81,6 +81,7 @@ function whyRefused(spec: ObjectSpec): string | undefined {
 const TOOLS = [
   { name: 'nft', use: 'external clients of backends on other nodes' },
   { name: 'iptables', use: 'pass a FORWARD chain that drops' },
+  { name: 'ip6tables', use: 'pass a FORWARD chain of IPv6 that drops' },
 ] as const
 
 async function probeTools(run: RunCommand): Promise<Finding[]> {

@@ -70,21 +70,22 @@ export interface AttachmentOptions {
 
 /**
  * The programs on sockets, each with its hook, in the order of attaching: a socket is only sent to a backend when what
- * shows it the frontend, and what forgets it, is there. (A mapped address comes to IPv4's sendmsg hook by itself.)
+ * shows it the frontend, and what forgets it, is there; IPv6's come last, so that a refusal of one leaves IPv4 whole. (A
+ * mapped address comes to IPv4's sendmsg hook by itself.)
  */
 export const SOCKET_PROGRAMS: readonly SocketProgram[] = [
   { name: 'sock_release4', hook: 'sock_release', family: 'ipv4' },
-  { name: 'sock_release6', hook: 'sock_release', family: 'ipv6' },
   { name: 'getpeername4', hook: 'getpeername4', family: 'ipv4' },
-  { name: 'getpeername_mapped', hook: 'getpeername6', family: 'ipv4' },
-  { name: 'getpeername6', hook: 'getpeername6', family: 'ipv6' },
   { name: 'recvmsg4', hook: 'recvmsg4', family: 'ipv4' },
-  { name: 'recvmsg_mapped', hook: 'recvmsg6', family: 'ipv4' },
-  { name: 'recvmsg6', hook: 'recvmsg6', family: 'ipv6' },
   { name: 'sendmsg4', hook: 'sendmsg4', family: 'ipv4' },
-  { name: 'sendmsg6', hook: 'sendmsg6', family: 'ipv6' },
   { name: 'connect4', hook: 'connect4', family: 'ipv4' },
+  { name: 'getpeername_mapped', hook: 'getpeername6', family: 'ipv4' },
+  { name: 'recvmsg_mapped', hook: 'recvmsg6', family: 'ipv4' },
   { name: 'connect_mapped', hook: 'connect6', family: 'ipv4' },
+  { name: 'sock_release6', hook: 'sock_release', family: 'ipv6' },
+  { name: 'getpeername6', hook: 'getpeername6', family: 'ipv6' },
+  { name: 'recvmsg6', hook: 'recvmsg6', family: 'ipv6' },
+  { name: 'sendmsg6', hook: 'sendmsg6', family: 'ipv6' },
   { name: 'connect6', hook: 'connect6', family: 'ipv6' },
 ]
 
@@ -142,7 +143,8 @@ export class Attachments {
 
   /**
    * Has the socket programs run in the cgroup, through pinned links of an earlier process where they are alive. Links of
-   * programs that there are no more are removed. Throws when the kernel refuses or there is no such cgroup; `check` goes on trying.
+   * programs that there are no more are removed. Throws when the kernel refuses or there is no such cgroup; `check` goes on
+   * trying.
    */
   attachSockets(): void {
     this.#hasSockets = true
