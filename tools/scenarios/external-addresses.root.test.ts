@@ -5,14 +5,11 @@
 
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { Answer, Family, MemberName, RequestInput, Stage } from '../cluster/index.ts'
-import { backendsOf, CLIENT, formatSocketAddress, NODES, PODS, tally } from '../cluster/index.ts'
+import type { Answer, MemberName, RequestInput, Stage } from '../cluster/index.ts'
+import { backendsOf, CLIENT, FAMILIES, formatSocketAddress, NODES, PODS, tally } from '../cluster/index.ts'
 import { eventually, eventuallyFrom, startNodes } from './kit.ts'
 import type { ServicePlan } from './objects.ts'
 import { manifest } from './objects.ts'
-
-/** Those that the datapath serves. */
-const SERVED: readonly Family[] = ['ipv4']
 
 /** What differs between the families. */
 const RANGES = {
@@ -40,7 +37,7 @@ interface Row {
   readonly seenAs?: string | ((backend: string) => string)
 }
 
-for (const family of SERVED) {
+for (const family of FAMILIES) {
   const { vip, clusterIP, clients, everybody } = RANGES[family]
   const n1 = NODES.n1[family]
   const n2 = NODES.n2[family]

@@ -5,14 +5,11 @@ import { after, before, describe, test } from 'node:test'
 import { openPinnedMap, typedMap, u32, u64 } from 'libbpf-ts'
 import { pinPath } from '../../control/dataplane/bpf/pins.ts'
 import { dropReason } from '../../control/layout/generated.ts'
-import type { Answer, Family, MemberName, NodeMember, Protocol, Stage } from '../cluster/index.ts'
-import { CLIENT, formatSocketAddress, NODES, tally } from '../cluster/index.ts'
+import type { Answer, MemberName, NodeMember, Protocol, Stage } from '../cluster/index.ts'
+import { CLIENT, FAMILIES, formatSocketAddress, NODES, tally } from '../cluster/index.ts'
 import { assertAllFrom, eventually, eventuallyFrom, startNodes } from './kit.ts'
 import type { Part, ServicePlan } from './objects.ts'
 import { manifest } from './objects.ts'
-
-/** Those that the datapath serves. */
-const SERVED: readonly Family[] = ['ipv4']
 
 const RANGES = {
   ipv4: {
@@ -49,7 +46,7 @@ function serviceCIDR(...cidrs: string[]) {
   }
 }
 
-for (const family of SERVED) {
+for (const family of FAMILIES) {
   const { vip, dns, own, nobodys, cidr, host, unspecified, loopback } = RANGES[family]
   const n2 = NODES.n2[family]
   const at = (address: string, port = 80) => formatSocketAddress({ address, port })
