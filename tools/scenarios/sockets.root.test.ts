@@ -9,24 +9,45 @@ import { assertEvenly, eventually, eventuallyFrom, startNodes } from './kit.ts'
 import type { ServicePlan } from './objects.ts'
 import { manifest } from './objects.ts'
 
-const WEB = { name: 'web', clusterIP: '10.97.0.1', nodePort: 31_001, pods: ['p1', 'p5'] } as const
+const WEB = {
+  name: 'web',
+  clusterIP: '10.97.0.1',
+  secondClusterIP: 'fd00:10:97::1',
+  nodePort: 31_001,
+  pods: ['p1', 'p5'],
+} as const
 const DNS = {
   name: 'dns',
   clusterIP: '10.97.0.2',
+  secondClusterIP: 'fd00:10:97::2',
   port: 53,
   protocol: 'UDP',
   nodePort: 31_002,
   pods: ['p3', 'p6'],
 } as const
-const EMPTY = [
-  { name: 'empty', clusterIP: '10.97.0.3' },
-  { name: 'empty-udp', clusterIP: '10.97.0.3', protocol: 'UDP' },
-] as const
+const EMPTY = { name: 'empty', clusterIP: '10.97.0.3', secondClusterIP: 'fd00:10:97::3' } as const
+const EMPTY_UDP = { ...EMPTY, name: 'empty-udp', protocol: 'UDP' } as const
 
-/** How a socket is asked to reach an IPv4 address: as such, or by an IPv6 socket that speaks IPv4. */
+interface DualStack {
+  readonly ipv4: string
+  readonly ipv6: string
+}
+
+const addressesOf = (plan: { readonly clusterIP: string; readonly secondClusterIP: string }): DualStack => ({
+  ipv4: plan.clusterIP,
+  ipv6: plan.secondClusterIP,
+})
+const LOOPBACK: DualStack = { ipv4: '127.0.0.1', ipv6: '::1' }
+
+/** A kind of socket, and how it is asked to reach one of two addresses. */
 const SPELLINGS = [
-  { socket: 'an IPv4 socket', of: (address: string, port: number) => `${address}:${port}` },
-  { socket: 'an IPv6 socket', of: (address: string, port: number) => `[::ffff:${address}]:${port}` },
+  { socket: 'an IPv4 socket', family: 'ipv4', spell: (address: string) => address },
+  {
+    socket: 'an IPv6 socket that speaks IPv4',
+    family: 'ipv4',
+    spell: (address: string) => `[::ffff:${address}]`,
+  },
+  { socket: 'an IPv6 socket', family: 'ipv6', spell: (address: string) => `[${address}]` },
 ] as const
 
 /** Each answer shows the service as the other end, and came from a backend that saw the node itself. */
@@ -44,43 +65,44 @@ describe('sockets of the node', () => {
   let stage: Stage
   let n1: Member
   before(async () => {
-    stage = await startNodes({ services: [WEB, DNS, ...EMPTY] })
+    stage = await startNodes({ services: [WEB, DNS, EMPTY, EMPTY_UDP] })
     n1 = stage.cluster.node('n1')
   })
   after(() => stage[Symbol.asyncDispose]())
 
-  for (const { socket, of } of SPELLINGS) {
+  for (const { socket, family, spell } of SPELLINGS) {
+    const of = (addresses: DualStack, port: number) => `${spell(addresses[family])}:${port}`
     test(`${socket} over TCP: ClusterIP, and node port on 127.0.0.1`, async () => {
-      const byName = await n1.request({ to: of(WEB.clusterIP, 80), count: 8 })
+      const byName = await n1.request({ to: of(addressesOf(WEB), 80), count: 8 })
       assertEvenly(byName, WEB.pods)
-      assertShownAs(byName, WEB.clusterIP, 80)
-      const local = await n1.request({ to: of('127.0.0.1', WEB.nodePort), count: 8 })
+      assertShownAs(byName, addressesOf(WEB)[family], 80)
+      const local = await n1.request({ to: of(LOOPBACK, WEB.nodePort), count: 8 })
       assertEvenly(local, WEB.pods)
-      assertShownAs(local, '127.0.0.1', WEB.nodePort)
+      assertShownAs(local, LOOPBACK[family], WEB.nodePort)
     })
 
     for (const connected of [true, false]) {
       test(`${socket} over UDP, ${connected ? 'connected' : 'unconnected'}`, async () => {
         const ask = { protocol: 'udp', connected } as const
-        const answers = await n1.request({ ...ask, to: of(DNS.clusterIP, 53), count: 8 })
+        const answers = await n1.request({ ...ask, to: of(addressesOf(DNS), 53), count: 8 })
         assertEvenly(answers, DNS.pods)
-        assertShownAs(answers, DNS.clusterIP, 53)
-        const local = await n1.request({ ...ask, to: of(NODES.n1.ipv4, DNS.nodePort), count: 8 })
+        assertShownAs(answers, addressesOf(DNS)[family], 53)
+        const local = await n1.request({ ...ask, to: of(NODES.n1, DNS.nodePort), count: 8 })
         assertEvenly(local, DNS.pods)
-        assertShownAs(local, NODES.n1.ipv4, DNS.nodePort)
+        assertShownAs(local, NODES.n1[family], DNS.nodePort)
       })
 
       test(`${socket} over UDP, ${connected ? 'connected' : 'unconnected'}, stays with its backend`, async () => {
-        const to = of(DNS.clusterIP, 53)
+        const to = of(addressesOf(DNS), 53)
         const answers = await n1.request({ protocol: 'udp', connected, to, count: 6, sameSocket: true })
-        assertShownAs(answers, DNS.clusterIP, 53)
+        assertShownAs(answers, addressesOf(DNS)[family], 53)
         assert.equal(new Set(answers.map((answer) => answer.ok && answer.backend)).size, 1)
       })
     }
 
     test(`${socket} is refused at once where nobody is`, async () => {
       const refused = async (protocol: Protocol, connected: boolean) =>
-        await n1.ask({ to: of(EMPTY[0].clusterIP, 80), protocol, connected })
+        await n1.ask({ to: of(addressesOf(EMPTY), 80), protocol, connected })
       for (const [protocol, connected] of [
         ['tcp', true],
         ['udp', true],
@@ -91,11 +113,52 @@ describe('sockets of the node', () => {
     })
 
     test(`${socket} to anybody else is left alone`, async () => {
-      const answer = await n1.ask({ to: of(PODS.p5.ipv4, 8080) })
+      const answer = await n1.ask({ to: of(PODS.p5, 8080) })
       assert.ok(answer.ok && answer.backend === 'p5', JSON.stringify(answer))
-      assertShownAs([answer], PODS.p5.ipv4, 8080)
+      assertShownAs([answer], PODS.p5[family], 8080)
     })
   }
+})
+
+/** Sends to each address from one socket, in turns; prints as JSON who answered and whom the socket saw. */
+const ONE_SOCKET = `
+  const targets = process.argv.slice(1)
+  const socket = require('dgram').createSocket('udp4')
+  const answers = []
+  const ask = () => socket.send('question 1', 53, targets[answers.length % targets.length])
+  socket.on('message', (message, from) => {
+    answers.push({ backend: JSON.parse(message).backend, from: from.address })
+    if (answers.length < 2 * targets.length) return ask()
+    console.log(JSON.stringify(answers))
+    process.exit()
+  })
+  setTimeout(() => process.exit(1), 5000)
+  ask()`
+
+describe('one UDP socket that asks two services of the same pods', () => {
+  test('has a backend of its own for each, keeps it, and sees each answer as from where it asked', async () => {
+    const second = {
+      ...DNS,
+      name: 'second',
+      clusterIP: '10.97.0.9',
+      secondClusterIP: 'fd00:10:97::9',
+      nodePort: 31_009,
+    }
+    await using stage = await startNodes({ services: [DNS, second] })
+    const n1 = stage.cluster.node('n1')
+    const targets = [DNS.clusterIP, second.clusterIP]
+    for (let i = 0; i < 5; i++) {
+      const { stdout } = await n1.exec([process.execPath, '-e', ONE_SOCKET, ...targets])
+      const answers: readonly { backend: string; from: string }[] = JSON.parse(stdout)
+      assert.deepEqual(
+        answers.map(({ from }) => from),
+        [...targets, ...targets],
+      )
+      const [one, other, ...again] = answers.map(({ backend }) => backend)
+      assert.notEqual(one, other)
+      assert.deepEqual(again, [one, other])
+    }
+  })
 })
 
 describe('UDP sockets of the node, when backends go', () => {
@@ -115,14 +178,15 @@ describe('UDP sockets of the node, when backends go', () => {
     await eventuallyFrom(ask, DNS.pods)
   })
 
-  for (const { socket, of } of SPELLINGS) {
+  for (const { socket, family, spell } of SPELLINGS) {
+    const of = (addresses: DualStack, port: number) => `${spell(addresses[family])}:${port}`
     test(`B10 ${socket} connected through us to a gone backend is told; no other socket notices`, async () => {
-      const to = of(DNS.clusterIP, 53)
+      const to = of(addressesOf(DNS), 53)
       const through = await Promise.all(DNS.pods.map(() => open(to)))
       const goneOf = (group: ConnectionGroup) => backendsOf(group.answers)[0] === 'p3'
       assert.equal(through.filter(goneOf).length, 1)
       const unconnected = await Promise.all(DNS.pods.map(() => open(to, false)))
-      const direct = await Promise.all(DNS.pods.map((pod) => open(of(PODS[pod].ipv4, 5353))))
+      const direct = await Promise.all(DNS.pods.map((pod) => open(of(PODS[pod], 5353))))
 
       apply({ ...DNS, pods: ['p6'] })
       for (const group of through) {
