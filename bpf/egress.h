@@ -53,6 +53,8 @@ static __always_inline int translate_reply(struct __sk_buff *skb)
 		touch(flow, &packet);
 	} else {
 		verdict = through_unconfirmed(&packet, &step);
+		if (verdict == VERDICT_REJECT)
+			return reject(skb, &packet, &headers);
 		if (verdict != VERDICT_STEP)
 			return verdict;
 	}

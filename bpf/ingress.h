@@ -289,6 +289,13 @@ static __always_inline bool advance_reply(struct flow *reply, const struct packe
 	return true;
 }
 
+/* An answer to a flow that is over. The client would see an address that it never asked: the backend is told instead. */
+static __always_inline int end_late(const struct packet *packet)
+{
+	count_drop(DROP_REASON_NO_FLOW);
+	return packet->protocol == IPPROTO_TCP ? VERDICT_REJECT : VERDICT_DROP;
+}
+
 /*
  * A packet whose flow is not in `flows`, or was not a moment ago. VERDICT_NEXT
  * when no living flow takes it.
@@ -296,6 +303,7 @@ static __always_inline bool advance_reply(struct flow *reply, const struct packe
 __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 {
 	struct flow *flow;
+	bool is_reply;
 
 	if (!packet || !step)
 		return VERDICT_NEXT;
@@ -303,8 +311,11 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 	if (!flow || is_elsewhere(flow, packet->ifindex))
 		return VERDICT_NEXT;
 	if (flow->flags & FLOW_FLAG_PROMOTED) {
-		/* Confirmed between our two look-ups, or long expired. */
+		/* Confirmed between our two look-ups, or over. */
+		is_reply = !(flow->flags & FLOW_FLAG_REQUEST);
 		flow = find_flow(&flows, &packet->key);
+		if (!flow && is_reply)
+			return end_late(packet);
 		if (!flow || (flow->flags & FLOW_FLAG_REQUEST && is_opening(packet) && !may_go_on(flow, packet)))
 			return VERDICT_NEXT;
 	} else if (!(flow->flags & FLOW_FLAG_REQUEST)) {

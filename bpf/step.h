@@ -20,7 +20,7 @@ __noinline int deliver(struct __sk_buff *skb, struct tuple *from, struct step *s
 	if (!from || !step)
 		return VERDICT_DROP;
 	if (step->flags & FLOW_FLAG_HAIRPIN)
-		return send_back(skb);
+		return send_back(skb, FLOW_DIRECTION_INGRESS);
 	address_to_neighbour(skb, &from->source, &step->to.destination);
 	return VERDICT_NEXT;
 }

@@ -33,6 +33,16 @@ static __always_inline __u32 allowed_silence(const struct flow *flow, const stru
 	return tcp_established_seconds;
 }
 
+/*
+ * Of a flow that ends in silence, and may be alive at both ends, the reply's key is kept for as long as there is room
+ * for: what the backend may still send is known by it.
+ */
+static __always_inline void remember(struct flow *flow, struct flow_key *key)
+{
+	flow->flags |= FLOW_FLAG_PROMOTED;
+	bpf_map_update_elem(&embryonic, key, flow, BPF_ANY);
+}
+
 static long sweep_flow(void *map, struct flow_key *entry, struct flow *flow, void *context)
 {
 	struct flow_key key = *entry, twin_of;
@@ -50,6 +60,12 @@ static long sweep_flow(void *map, struct flow_key *entry, struct flow *flow, voi
 	allowed = allowed_silence(flow, twin);
 	if (!is_flow(flow, &key) || !is_silent(flow, allowed) || (twin && !is_silent(twin, allowed)))
 		return 0;
+	if (twin && (key.protocol != IPPROTO_TCP || !is_closed(flow, twin))) {
+		if (flow->flags & FLOW_FLAG_REQUEST)
+			remember(twin, &twin_of);
+		else
+			remember(flow, &key);
+	}
 	bpf_map_delete_elem(map, &key);
 	sweeping.expired++;
 	if (twin) {

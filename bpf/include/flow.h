@@ -100,23 +100,27 @@ __noinline int is_reply_taken(struct flow_key *reply, struct tuple *request)
 	if (flow)
 		return !is_reverse(&flow->to, request);
 	flow = find_flow(&embryonic, reply);
+	/* Its flow is over: what answers by this key from now on is not late. */
+	if (flow && flow->flags & FLOW_FLAG_PROMOTED)
+		bpf_map_delete_elem(&embryonic, reply);
 	return flow && !is_stale(flow) && (flow->state == FLOW_STATE_COLLIDED || !is_reverse(&flow->to, request));
 }
 
-/* A collided flow's reply side stays, as a note that the key is taken. */
-static __always_inline void delete_sides(const struct flow_key *key, const struct flow_key *twin, bool collided)
+static __always_inline void delete_sides(const struct flow_key *key, const struct flow_key *twin)
 {
 	bpf_map_delete_elem(&flows, key);
 	bpf_map_delete_elem(&flows, twin);
 	bpf_map_delete_elem(&embryonic, key);
-	if (!collided)
-		bpf_map_delete_elem(&embryonic, twin);
 }
 
-/* Ends both sides of a flow, confirmed or not. */
+/*
+ * Ends both sides of a flow, confirmed or not, by its request's. The reply's side of an unconfirmed one stays: of a
+ * collided flow as a note that the key is taken, of others so that late answers are known for what they are.
+ */
 __noinline int forget_flow(struct flow *flow, struct flow_key *key)
 {
 	struct flow_key twin;
+	struct flow *reply;
 	bool collided;
 
 	if (!flow || !key)
@@ -125,7 +129,10 @@ __noinline int forget_flow(struct flow *flow, struct flow_key *key)
 	collided = flow->state == FLOW_STATE_COLLIDED;
 	if (!is_flow(flow, key))
 		return 0;
-	delete_sides(key, &twin, collided);
+	delete_sides(key, &twin);
+	reply = collided ? NULL : find_flow(&embryonic, &twin);
+	if (reply)
+		reply->flags |= FLOW_FLAG_PROMOTED;
 	return 1;
 }
 
@@ -158,7 +165,8 @@ static __always_inline bool take_over(const struct flow_key *reply)
 	if (!twin || !is_closed(flow, twin) || !is_silent(flow, CLOSED_SILENT_SECONDS) ||
 	    !is_silent(twin, CLOSED_SILENT_SECONDS) || !is_flow(flow, reply))
 		return false;
-	delete_sides(reply, &key, false);
+	delete_sides(reply, &key);
+	bpf_map_delete_elem(&embryonic, &key);
 	return true;
 }
 

@@ -140,7 +140,7 @@ enum flow_flag {
 	FLOW_FLAG_SAME_BRIDGE = 16, /* backend on the client's bridge: its MAC is written */
 	FLOW_FLAG_DIRECT = 32,	   /* no service: a direct connection given another source port */
 	FLOW_FLAG_CONFIRMED = 64,  /* the client proved that it receives */
-	FLOW_FLAG_PROMOTED = 128,  /* in embryonic: the flow lives in flows now */
+	FLOW_FLAG_PROMOTED = 128,  /* in embryonic: the flow lives in flows now, or is over */
 };
 
 enum device_class {
@@ -178,7 +178,7 @@ enum drop_reason {
 	DROP_REASON_UNKNOWN_FRAGMENT,
 	DROP_REASON_ICMP_REDIRECT,
 	DROP_REASON_REWRITE_FAILED,
-	DROP_REASON_NO_FLOW, /* a segment of a TCP connection that nobody knows any more */
+	DROP_REASON_NO_FLOW, /* from the middle of a connection that nobody knows, or from the end of a flow that is over */
 	DROP_REASON_COUNT,
 };
 

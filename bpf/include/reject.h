@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Refusals: a RST for TCP (RFC 9293, 3.10.7.1), an ICMP port unreachable for
- * UDP (RFC 1122, 3.2.2.1), written over the packet and sent back out of its
- * device.
+ * UDP (RFC 1122, 3.2.2.1), written over the packet and sent back to where it
+ * came from.
  */
 #ifndef SLUICE_REJECT_H
 #define SLUICE_REJECT_H
@@ -25,12 +25,13 @@ static __always_inline bool is_partial(struct __sk_buff *skb, __u32 check_offset
 }
 
 /* Replaces all behind the Ethernet header and turns the frame round. */
-static __always_inline int answer_with(struct __sk_buff *skb, const void *answer, __u32 length)
+static __always_inline int answer_with(struct __sk_buff *skb, const struct packet *packet, const void *answer,
+				       __u32 length)
 {
 	if (bpf_skb_change_tail(skb, ETH_HLEN + length, 0) ||
 	    bpf_skb_store_bytes(skb, ETH_HLEN, answer, length, BPF_F_RECOMPUTE_CSUM))
 		return VERDICT_DROP;
-	return send_back(skb);
+	return send_back(skb, packet->key.direction);
 }
 
 static __noinline int reject_tcp(struct __sk_buff *skb, const struct packet *packet,
@@ -68,7 +69,7 @@ static __noinline int reject_tcp(struct __sk_buff *skb, const struct packet *pac
 	else
 		answer.tcp.check =
 			~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.tcp, sizeof(answer.tcp), sum));
-	return answer_with(skb, &answer, sizeof(answer));
+	return answer_with(skb, packet, &answer, sizeof(answer));
 }
 
 /*
@@ -94,7 +95,7 @@ static __noinline int reject_udp(struct __sk_buff *skb, const struct packet *pac
 	answer.udp = *headers->ports;
 	answer.icmp.checksum = ~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.icmp, payload,
 							 icmp_sum_start(&answer.ip, payload)));
-	return answer_with(skb, &answer, sizeof(answer));
+	return answer_with(skb, packet, &answer, sizeof(answer));
 }
 
 /* A later fragment has no header to answer to: silence. */
