@@ -10,7 +10,6 @@ export const PENDING: Readonly<Record<string, readonly string[]>> = {
     'HC-12',
   ],
   SCTP: ['CIP-07', 'DS-04'],
-  'crafted segments on the wire': ['CT-16'],
 }
 
 export const PENDING_IDS: ReadonlySet<string> = new Set(Object.values(PENDING).flat())

@@ -8,7 +8,7 @@ import {
   type RequestInput,
   tally,
 } from '../../cluster/index.ts'
-import { ALTERNATE, type Asker, isNode } from '../addresses.ts'
+import { type Asker, isNode } from '../addresses.ts'
 import type { Outcome, SeenSource } from '../judge.ts'
 import type { Expectation, Probe } from '../types.ts'
 
@@ -29,6 +29,8 @@ export interface Question {
   readonly target: { readonly address: string; readonly port: number }
   readonly probe: Pick<Probe, 'protocol' | 'bytes'>
   readonly expected: Expectation
+  /** Of this node, beside those that every node of the cluster has. */
+  readonly nodeAddresses: ReadonlySet<string>
 }
 
 /** Asks as often as it takes to see what is expected, or that it does not come. */
@@ -97,12 +99,13 @@ function errorOutcome(errors: readonly string[]): Outcome {
   return { what: 'else', details: error }
 }
 
-function sourceOf(seen: string, { asker, target }: Question, backend: string): SeenSource {
-  if (isNode(asker.member)) return isOfNode(seen) || seen === asker.address ? 'either' : { other: seen }
+function sourceOf(seen: string, { asker, target, nodeAddresses }: Question, backend: string): SeenSource {
+  const isNodes = nodeAddresses.has(seen) || isOfNode(seen)
+  if (isNode(asker.member)) return isNodes || seen === asker.address ? 'either' : { other: seen }
   if (seen === asker.address) return 'client'
   // Balanced onto itself it sees the service, or the node.
   const isHairpin = backend === asker.member
-  return isOfNode(seen) || (isHairpin && seen !== asker.address && isOfService(seen, target.address))
+  return isNodes || (isHairpin && seen !== asker.address && isOfService(seen, target.address))
     ? 'node'
     : { other: seen }
 }
@@ -111,7 +114,6 @@ function isOfNode(address: string): boolean {
   const bridges = Object.values(NODES).flatMap(({ bridge, bridge6 }) => [bridge, bridge6])
   return (
     Object.values(NODES).some(({ ipv4, ipv6 }) => address === ipv4 || address === ipv6) ||
-    Object.values(ALTERNATE).includes(address) ||
     bridges.some((bridge) => bridge.split('/')[0] === address)
   )
 }

@@ -45,11 +45,14 @@ const HOST_PORT = 7080
 export class ConformanceStage implements AsyncDisposable {
   readonly stage: Stage
   readonly instances: readonly Instance[]
+  /** Of this node, for the rows alone. */
+  readonly nodeAddresses: ReadonlySet<string>
   #daemons: readonly Daemon[] = []
 
   private constructor(stage: Stage, instances: readonly Instance[]) {
     this.stage = stage
     this.instances = instances
+    this.nodeAddresses = new Set([...Object.values(ALTERNATE), ...ownedAddresses(instances)])
   }
 
   /** Builds the cluster and puts all objects into it; starts no daemon. */
@@ -137,13 +140,17 @@ function unhandledAddresses(
   return [...found.values()]
 }
 
-/** Addresses and routes that the little cluster has not. */
-function addressScript(prefix: string, instances: readonly Instance[]): string {
-  const owned = instances.flatMap((instance) =>
+function ownedAddresses(instances: readonly Instance[]): readonly string[] {
+  return instances.flatMap((instance) =>
     (instance.setup.owned ?? []).flatMap((place) =>
-      instance.families.map((family) => `${ownAddress(instance, place, family)}/${family === 4 ? 32 : 128}`),
+      instance.families.map((family) => ownAddress(instance, place, family)),
     ),
   )
+}
+
+/** Addresses and routes that the little cluster has not. */
+function addressScript(prefix: string, instances: readonly Instance[]): string {
+  const owned = ownedAddresses(instances).map((address) => `${address}/${address.includes(':') ? 128 : 32}`)
   const toThisNode = [...ALTERNATE_NETWORKS, ...OWN_RANGES, ...SERVICE_CIDRS.first, ...SERVICE_CIDRS.extended]
   const add = (address: string, device: string) =>
     `address add ${address} dev ${device}${address.includes(':') ? ' nodad' : ''}`

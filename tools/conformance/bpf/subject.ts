@@ -41,7 +41,8 @@ export class BpfSubject implements Subject {
     return await Promise.all(
       askersOf(probe.from, this.#instance, family).map(async (asker) => {
         const member = this.#stage.cluster.member(asker.member)
-        return await this.#ask({ asker, member, target, probe, expected }, settled)
+        const { nodeAddresses } = this.#stage
+        return await this.#ask({ asker, member, target, probe, expected, nodeAddresses }, settled)
       }),
     )
   }

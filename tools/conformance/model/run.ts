@@ -1,5 +1,6 @@
 /** The table, answered by the model alone. */
 
+import type { Instance } from '../addresses.ts'
 import { familiesOf, instanceNamed, instancesFor } from '../instances.ts'
 import type { ClientAddress } from '../judge.ts'
 import { type Played, playRow } from '../play.ts'
@@ -20,6 +21,7 @@ export interface ModelRunOptions {
 export async function runModel(options: ModelRunOptions): Promise<Report> {
   const results: RowResult[] = []
   const deviations: Report['deviations'][number][] = []
+  const instances = instancesFor(options.families)
   for (const row of options.rows) {
     if ('story' in row) {
       results.push({
@@ -34,7 +36,7 @@ export async function runModel(options: ModelRunOptions): Promise<Report> {
     } else if (familiesOf(row, options.families).length === 0) {
       results.push({ id: row.id, result: 'skipped', reason: 'of another family than asked for' })
     } else {
-      const played = await playEach(row, options)
+      const played = await playEach(row, instances, options)
       results.push(
         resultOf(
           row.id,
@@ -47,9 +49,11 @@ export async function runModel(options: ModelRunOptions): Promise<Report> {
   return { results, deviations }
 }
 
-async function playEach(row: PacketRow, options: ModelRunOptions): Promise<readonly Played[]> {
-  const { families, clientAddress, fault } = options
-  const instances = instancesFor(families)
+async function playEach(
+  row: PacketRow,
+  instances: readonly Instance[],
+  { families, clientAddress, fault }: ModelRunOptions,
+): Promise<readonly Played[]> {
   const played: Played[] = []
   for (const family of familiesOf(row, families)) {
     const instance = instanceNamed(instances, row.setup, family)

@@ -2,6 +2,7 @@
 
 import { AFFINITY_STORIES } from './affinity.ts'
 import { FLOW_STORIES } from './flows.ts'
+import { INVALID_STORIES } from './invalid.ts'
 import { LOAD_STORIES } from './load.ts'
 import { RESTART_STORIES } from './restarts.ts'
 import type { Story } from './story.ts'
@@ -9,6 +10,7 @@ import type { Story } from './story.ts'
 export const STORIES: Readonly<Record<string, Story>> = {
   ...AFFINITY_STORIES,
   ...FLOW_STORIES,
+  ...INVALID_STORIES,
   ...LOAD_STORIES,
   ...RESTART_STORIES,
 }
