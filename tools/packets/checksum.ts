@@ -18,7 +18,8 @@ export function checksum(bytes: Uint8Array, initial = 0): number {
 }
 
 /**
- * The sum of the IPv4 pseudo-header that TCP and UDP sum up too (RFC 9293, 3.1).
+ * The sum of the pseudo-header that TCP and UDP sum up too (RFC 9293, 3.1), in IPv6 ICMP as well (RFC 8200, 8.1). Both
+ * are the same numbers, only with more or fewer zeros in between.
  *
  * @param length of transport header and data, bytes
  */

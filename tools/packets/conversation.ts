@@ -2,9 +2,10 @@
 
 import { parseEndpoint, type TcpFlags, tcp, udp } from './build.ts'
 import type { Outcome } from './datapath.ts'
+import type { FamilyNumber } from './family.ts'
 import type { TestNode } from './node.ts'
 import type { NodeDevice } from './own-network.ts'
-import { readPacket } from './read.ts'
+import { endpointText, readPacket } from './read.ts'
 
 /** Initial sequence numbers, so that 1001 and 5001 stand in what acknowledges them. */
 const CLIENT_SEQUENCE = 1000
@@ -47,7 +48,11 @@ abstract class Conversation {
   }
 
   get clientPortSeen(): number {
-    return parseEndpoint(this.clientSeen).port
+    return parseEndpoint(this.clientSeen, this.family).port
+  }
+
+  protected get family(): FamilyNumber {
+    return this.node.datapath.family
   }
 
   protected sendRequest(packet: Uint8Array): Outcome {
@@ -55,8 +60,8 @@ abstract class Conversation {
     if (outcome.verdict === 'next') {
       const { ip, tcp: segment, udp: datagram } = readPacket(outcome.packet)
       const ports = segment ?? datagram
-      this.#backend = `${ip.destination}:${ports?.destinationPort}`
-      this.#clientSeen = `${ip.source}:${ports?.sourcePort}`
+      this.#backend = endpointText(ip.destination, ports?.destinationPort)
+      this.#clientSeen = endpointText(ip.source, ports?.sourcePort)
     }
     return outcome
   }
@@ -71,6 +76,7 @@ export class TcpConversation extends Conversation {
     const opening = flags === 'SYN'
     return this.sendRequest(
       tcp({
+        family: this.family,
         from: this.fields.client,
         to: this.fields.frontend,
         flags,
@@ -85,6 +91,7 @@ export class TcpConversation extends Conversation {
     const opening = flags === 'SYN ACK'
     return this.sendReply(
       tcp({
+        family: this.family,
         from: this.backend,
         to: this.clientSeen,
         flags,
@@ -105,11 +112,13 @@ export class TcpConversation extends Conversation {
 
 export class UdpConversation extends Conversation {
   request(data = 'question'): Outcome {
-    return this.sendRequest(udp({ from: this.fields.client, to: this.fields.frontend, data }))
+    return this.sendRequest(
+      udp({ family: this.family, from: this.fields.client, to: this.fields.frontend, data }),
+    )
   }
 
   reply(data = 'answer'): Outcome {
-    return this.sendReply(udp({ from: this.backend, to: this.clientSeen, data }))
+    return this.sendReply(udp({ family: this.family, from: this.backend, to: this.clientSeen, data }))
   }
 }
 

@@ -24,7 +24,7 @@ import { type FamilyLayout, ipv4Layout, ipv6Layout } from '../../control/layout/
 import { filterBit } from '../../control/layout/filter.ts'
 import * as layout from '../../control/layout/generated.ts'
 import { serviceCidrMemory, writeServiceCidrs } from '../../control/layout/service-cidrs.ts'
-import { addressBytes } from '../../control/model/address.ts'
+import { addressIn, cidrIn, type FamilyNumber } from './family.ts'
 
 /** Where the build's objects are, or, to put the same tests to another compiler's, the folder in SLUICE_OBJECT_FOLDER. */
 export const OBJECT_FOLDER = process.env['SLUICE_OBJECT_FOLDER'] ?? join(import.meta.dirname, '../../build')
@@ -62,8 +62,6 @@ export interface Outcome {
   /** Passed, with every byte and the mark as before. */
   readonly untouched: boolean
 }
-
-export type FamilyNumber = 4 | 6
 
 /** What the control plane has no use for, beside what it has. */
 interface Codecs extends FamilyLayout {
@@ -250,8 +248,8 @@ export class Datapath implements Disposable {
   }
 
   /** May packets to or from this address concern a service? */
-  setFilterBit(which: 'frontend' | 'backend', address: string): void {
-    const bit = filterBit(addressBytes(address))
+  setFilterBit(which: 'frontend' | 'backend', address: string | Uint8Array): void {
+    const bit = filterBit(typeof address === 'string' ? addressIn(this.family, address) : address)
     const start = which === 'frontend' ? layout.filterOffsets.frontendBits : layout.filterOffsets.backendBits
     const bits = this.#map('.data.filter').memory()
     bits[start + (bit >> 3)] = (bits[start + (bit >> 3)] ?? 0) | (1 << (bit & 7))
@@ -260,7 +258,8 @@ export class Datapath implements Disposable {
   /** Makes these the ranges that ClusterIPs are given out from. */
   setServiceCidrs(...cidrs: string[]): void {
     const codecs = CODECS[this.family]
-    writeServiceCidrs(serviceCidrMemory(this.#map('.data.filter').memory(), codecs), cidrs, codecs)
+    const own = cidrs.map((cidr) => cidrIn(this.family, cidr))
+    writeServiceCidrs(serviceCidrMemory(this.#map('.data.filter').memory(), codecs), own, codecs)
   }
 
   /** Clears both bitmaps: no packet concerns a service then. */

@@ -6,6 +6,7 @@
 
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
+import { cidrIn, FAMILIES, textIn } from './family.ts'
 
 const INSIDE = 'SLUICE_OWN_NETWORK'
 
@@ -82,13 +83,21 @@ link set ${PORT2.name} master ${BRIDGE.name} up
 link set ${UPLINK.name} up
 link set ${BRIDGE.name} up
 link set ${POINT.name} up
-addr add 192.168.0.10/24 dev ${UPLINK.name}
-addr add 10.244.1.1/25 dev ${BRIDGE.name}
-route add default via 192.168.0.1
-route add 10.244.2.0/24 via 192.168.0.11
-route add 10.244.1.130/32 dev ${POINT.name}
-neigh add 10.244.1.3 lladdr ${POD2_MAC} dev ${BRIDGE.name} nud permanent
 `
+
+/** Of each family. Nobody is there to answer whether an address is taken. */
+const ADDRESSES = FAMILIES.map((family) => {
+  const [address, cidr] = [(text: string) => textIn(family, text), (text: string) => cidrIn(family, text)]
+  const nodad = family === 6 ? 'nodad' : ''
+  return `
+addr add ${cidr('192.168.0.10/24')} dev ${UPLINK.name} ${nodad}
+addr add ${cidr('10.244.1.1/25')} dev ${BRIDGE.name} ${nodad}
+route add ${cidr('0.0.0.0/0')} via ${address('192.168.0.1')}
+route add ${cidr('10.244.2.0/24')} via ${address('192.168.0.11')}
+route add ${cidr('10.244.1.130/32')} dev ${POINT.name}
+neigh add ${address('10.244.1.3')} lladdr ${POD2_MAC} dev ${BRIDGE.name} nud permanent
+`
+})
 
 /** Makes the devices in the current network namespace, which must be one of our own. Throws when `ip` fails. */
 export function createNodeDevices(): void {
@@ -97,6 +106,8 @@ export function createNodeDevices(): void {
       'the devices of a node are made in a network namespace of their own: enterOwnNetwork first',
     )
   writeFileSync('/proc/sys/net/ipv4/ip_forward', '1')
-  const { status, stderr } = spawnSync('ip', ['-batch', '-'], { input: SCRIPT, encoding: 'utf8' })
+  writeFileSync('/proc/sys/net/ipv6/conf/all/forwarding', '1')
+  const input = [SCRIPT, ...ADDRESSES].join('')
+  const { status, stderr } = spawnSync('ip', ['-batch', '-'], { input, encoding: 'utf8' })
   if (status !== 0) throw new Error(`ip could not make the devices of a node: ${stderr.trim()}`)
 }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { ETHERNET_HEADER, fragment, icmp, join, quote, readdressed, tcp, udp } from './build.ts'
+import { ETHERNET_HEADER, EXTENSIONS, fragment, icmp, join, quote, readdressed, tcp, udp } from './build.ts'
 import { checksum, onesComplementSum } from './checksum.ts'
+import { cidrIn, FAMILIES, textIn } from './family.ts'
 import { describe, describeQuoted, isSound, readPacket } from './read.ts'
 
 test('the sum of the example in RFC 1071', () => {
@@ -40,13 +41,20 @@ const common = {
   from: endpoint,
   to: endpoint,
   data: fc.uint8Array({ maxLength: 64 }),
-  ip: fc.record({ id: fc.nat(65535), options: fc.uint8Array({ maxLength: 40 }) }),
+  ip: fc.record({
+    id: fc.nat(65535),
+    options: fc.uint8Array({ maxLength: 40 }),
+    extensions: fc.array(fc.constantFrom(...[0, 43, 60].map((kind) => ({ kind, body: new Uint8Array(7) })))),
+  }),
+  family: fc.constantFrom(...FAMILIES),
 }
 const frames = fc.oneof(
   fc
     .record({ ...common, sequence: fc.nat(), options: fc.uint8Array({ maxLength: 40 }) })
     .map((fields) => tcp({ ...fields, flags: 'SYN' })),
-  fc.record({ ...common, withoutChecksum: fc.boolean() }).map(udp),
+  fc
+    .record({ ...common, withoutChecksum: fc.boolean() })
+    .map((fields) => udp({ ...fields, withoutChecksum: fields.family === 4 && fields.withoutChecksum })),
   fc.record({ ...common, type: fc.nat(255), rest: fc.uint8Array({ minLength: 4, maxLength: 4 }) }).map(icmp),
 )
 
@@ -54,9 +62,10 @@ test('whatever is built reads as sound', () => {
   fc.assert(fc.property(frames, (frame) => isSound(frame)))
 })
 
-test('a flipped bit in what an IP header says, or a lost byte, is noticed', () => {
+test('a flipped bit in what an IPv4 header says, or a lost byte, is noticed', () => {
   fc.assert(
     fc.property(frames, fc.nat(159), (frame, bit) => {
+      fc.pre((frame[ETHERNET_HEADER] ?? 0) >> 4 === 4)
       const at = ETHERNET_HEADER + (bit >> 3)
       const damaged = frame.slice()
       damaged[at] = (damaged[at] ?? 0) ^ (1 << (bit & 7))
@@ -64,6 +73,46 @@ test('a flipped bit in what an IP header says, or a lost byte, is noticed', () =
       assert.ok(!isSound(frame.subarray(0, -1)))
     }),
   )
+})
+
+test('a flipped bit in an address of an IPv6 header, or a lost byte, is noticed', () => {
+  fc.assert(
+    fc.property(frames, fc.integer({ min: 64, max: 319 }), (frame, bit) => {
+      fc.pre((frame[ETHERNET_HEADER] ?? 0) >> 4 === 6)
+      const at = ETHERNET_HEADER + (bit >> 3)
+      const damaged = frame.slice()
+      damaged[at] = (damaged[at] ?? 0) ^ (1 << (bit & 7))
+      assert.ok(!isSound(damaged))
+      assert.ok(!isSound(frame.subarray(0, -1)))
+    }),
+  )
+})
+
+test('IPv6, byte by byte', () => {
+  const frame = udp({
+    from: '[2001:db8::1]:4660',
+    to: '[2001:db8::2]:53',
+    data: Uint8Array.of(0xab, 0xcd),
+    ip: { ttl: 7, extensions: [{ kind: EXTENSIONS.destination, body: Uint8Array.of(0, 1, 4, 0, 0, 0, 0) }] },
+  })
+  assert.equal(
+    Buffer.from(frame).toString('hex'),
+    '00000000000000000000000086dd' +
+      '6000000000123c0720010db800000000000000000000000120010db8000000000000000000000002' +
+      '1100010400000000' +
+      // 2*(2001+0db8)+0001+0002+0011+000a of the pseudo-header and 1234+0035+000a+abcd are 119d0; folded 19d1, its complement:
+      '12340035000ae62e' +
+      'abcd',
+  )
+  assert.equal(describe(frame), 'udp [2001:db8::1]:4660 > [2001:db8::2]:53')
+})
+
+test('an IPv4 address that stands for its image in IPv6 is shown as itself', () => {
+  const frame = tcp({ family: 6, from: '10.0.0.1:1', to: '10.0.0.2:2', flags: 'SYN' })
+  assert.equal(describe(frame), 'tcp 10.0.0.1:1 > 10.0.0.2:2 SYN')
+  assert.equal(readPacket(frame).ip.version, 6)
+  assert.equal(textIn(6, '10.0.0.1'), '2001:db8:46::a00:1')
+  assert.equal(cidrIn(6, '10.0.0.0/8'), '2001:db8:46::a00:0/104')
 })
 
 test('a flipped bit in the data of a TCP segment is noticed', () => {
@@ -104,20 +153,22 @@ test('a datagram without a checksum is sound, and one whose sum is zero is sent 
 })
 
 test('a datagram is cut into fragments that join to it again', () => {
-  const frame = udp({ from: '10.0.0.1:1', to: '10.0.0.2:2', data: 'x'.repeat(50), ip: { id: 9 } })
-  assert.deepEqual(join(fragment(frame, 24)), frame)
-  const parts = fragment(frame, 24).map(readPacket)
-  assert.deepEqual(
-    parts.map(({ ip }) => [ip.id, ip.fragmentOffset, ip.moreFragments]),
-    [
-      [9, 0, true],
-      [9, 24, true],
-      [9, 48, false],
-    ],
-  )
-  assert.equal(parts[0]?.udp?.destinationPort, 2)
-  assert.equal(parts[1]?.udp, undefined)
-  assert.throws(() => fragment(frame, 10), RangeError)
+  for (const family of FAMILIES) {
+    const frame = udp({ family, from: '10.0.0.1:1', to: '10.0.0.2:2', data: 'x'.repeat(50), ip: { id: 9 } })
+    assert.deepEqual(join(fragment(frame, 24, 9)), frame)
+    const parts = fragment(frame, 24, 9).map(readPacket)
+    assert.deepEqual(
+      parts.map(({ ip }) => [ip.id, ip.fragmentOffset, ip.moreFragments]),
+      [
+        [9, 0, true],
+        [9, 24, true],
+        [9, 48, false],
+      ],
+    )
+    assert.equal(parts[0]?.udp?.destinationPort, 2)
+    assert.equal(parts[1]?.udp, undefined)
+    assert.throws(() => fragment(frame, 10), RangeError)
+  }
 })
 
 test('an error message quotes the datagram it is about', () => {
@@ -129,7 +180,7 @@ test('an error message quotes the datagram it is about', () => {
 
 test('what is no packet is refused by name', () => {
   assert.throws(() => readPacket(new Uint8Array(13)), /Ethernet header: 14 bytes needed, got 13/)
-  assert.throws(() => readPacket(new Uint8Array(60)), /not IPv4/)
+  assert.throws(() => readPacket(new Uint8Array(60)), /not IP: type 0/)
   assert.throws(() => udp({ from: '10.0.0.1:70000', to: '10.0.0.2:1' }), /not a port/)
   assert.throws(() => readdressed(new Uint8Array(14), '02:00'), /not a MAC address/)
 })

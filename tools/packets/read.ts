@@ -1,10 +1,12 @@
 /** Frames read back: every length and every checksum is checked, so that a test cannot forget to. */
 
-import { addressText } from '../../control/model/address.ts'
 import {
   ETHERNET_HEADER,
+  EXTENSIONS,
   ICMP_HEADER,
+  ICMPV6,
   IP_HEADER,
+  IPV6_HEADER,
   PROTOCOLS,
   type Protocol,
   TCP_FLAGS,
@@ -12,19 +14,24 @@ import {
   UDP_HEADER,
 } from './build.ts'
 import { onesComplementSum, pseudoHeaderSum } from './checksum.ts'
+import { shownAddress } from './family.ts'
 
 export interface Packet {
   readonly ethernet: { readonly destination: string; readonly source: string; readonly type: number }
   readonly ip: {
+    readonly version: 4 | 6
     readonly source: string
     readonly destination: string
+    /** Of what is behind the last extension. */
     readonly protocol: number
     readonly ttl: number
+    /** Of the datagram; in IPv6 0 when it has no fragment header. */
     readonly id: number
     readonly dontFragment: boolean
     readonly moreFragments: boolean
     /** Bytes. */
     readonly fragmentOffset: number
+    /** In IPv6 the extension headers. */
     readonly options: Uint8Array
   }
   readonly tcp?: {
@@ -53,7 +60,7 @@ export class PacketError extends Error {
 }
 
 /**
- * Reads a frame with an IPv4 datagram. Later fragments have no transport header, first ones a checksum over what is
+ * Reads a frame with an IP datagram. Later fragments have no transport header, first ones a checksum over what is
  * not there: it is left alone. Throws PacketError when the frame is cut short or a checksum is wrong.
  */
 export function readPacket(frame: Uint8Array): Packet {
@@ -63,7 +70,8 @@ export function readPacket(frame: Uint8Array): Packet {
     source: macText(frame.subarray(6, 12)),
     type: viewOf(frame).getUint16(12),
   }
-  if (ethernet.type !== 0x0800) throw new PacketError(`not IPv4: type ${ethernet.type.toString(16)}`)
+  if (ethernet.type !== 0x0800 && ethernet.type !== 0x86dd)
+    throw new PacketError(`not IP: type ${ethernet.type.toString(16)}`)
   return { ethernet, ...readDatagram(frame.subarray(ETHERNET_HEADER)) }
 }
 
@@ -91,20 +99,24 @@ export function describeQuoted(frame: Uint8Array): string {
   if (icmp === undefined) throw new PacketError('not an ICMP message')
   const ip = readIp(data)
   const ports = viewOf(data.subarray(ip.header))
-  const name = Object.entries(PROTOCOLS).find(([, number]) => number === ip.protocol)?.[0]
-  return `${name} ${ip.source}:${ports.getUint16(0)} > ${ip.destination}:${ports.getUint16(2)}`
+  return `${protocolName(ip)} ${endpointText(ip.source, ports.getUint16(0))} > ${endpointText(ip.destination, ports.getUint16(2))}`
 }
 
 export function macText(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':')
 }
 
+/** `10.0.0.1:80`, `[2001:db8::1]:80` */
+export function endpointText(address: string, port: number | undefined): string {
+  return `${address.includes(':') ? `[${address}]` : address}:${port}`
+}
+
 function describeDatagram({ ip, tcp, udp, icmp }: Omit<Packet, 'ethernet'>): string {
   if (icmp !== undefined) return `icmp ${ip.source} > ${ip.destination} type ${icmp.type} code ${icmp.code}`
   if (tcp !== undefined)
-    return `tcp ${ip.source}:${tcp.sourcePort} > ${ip.destination}:${tcp.destinationPort} ${tcp.flags}`
+    return `tcp ${endpointText(ip.source, tcp.sourcePort)} > ${endpointText(ip.destination, tcp.destinationPort)} ${tcp.flags}`
   if (udp !== undefined)
-    return `udp ${ip.source}:${udp.sourcePort} > ${ip.destination}:${udp.destinationPort}`
+    return `udp ${endpointText(ip.source, udp.sourcePort)} > ${endpointText(ip.destination, udp.destinationPort)}`
   return `ip ${ip.source} > ${ip.destination} protocol ${ip.protocol} offset ${ip.fragmentOffset}`
 }
 
@@ -118,19 +130,37 @@ function readDatagram(bytes: Uint8Array): Omit<Packet, 'ethernet'> {
     udp: () => readUdp(segment),
     icmp: () => readIcmp(segment),
   }
-  const protocol = (Object.keys(PROTOCOLS) as Protocol[]).find((name) => PROTOCOLS[name] === ip.protocol)
+  const protocol = protocolName(ip)
   if (protocol === undefined) return { ip, data: segment }
   const read = readers[protocol]()
-  if (!ip.moreFragments && read.udp?.checksum !== 0) {
-    const source = bytes.subarray(12, 16)
-    const destination = bytes.subarray(16, 20)
-    const pseudo = protocol === 'icmp' ? 0 : pseudoHeaderSum(source, destination, ip.protocol, segment.length)
+  // A UDP datagram may do without a checksum in IPv4 alone (RFC 8200, 8.1).
+  if (!ip.moreFragments && (ip.version === 6 || read.udp?.checksum !== 0)) {
+    const [source, destination] =
+      ip.version === 6
+        ? [bytes.subarray(8, 24), bytes.subarray(24, 40)]
+        : [bytes.subarray(12, 16), bytes.subarray(16, 20)]
+    const isPlain = protocol === 'icmp' && ip.version === 4
+    const pseudo = isPlain ? 0 : pseudoHeaderSum(source, destination, ip.protocol, segment.length)
     checkSum(segment, pseudo, protocol.toUpperCase())
   }
   return { ip, ...read }
 }
 
-function readIp(bytes: Uint8Array): Packet['ip'] & { readonly header: number; readonly length: number } {
+function protocolName({
+  version,
+  protocol,
+}: Pick<Packet['ip'], 'version' | 'protocol'>): Protocol | undefined {
+  if (version === 6 && protocol === ICMPV6) return 'icmp'
+  return (Object.keys(PROTOCOLS) as Protocol[]).find((name) => PROTOCOLS[name] === protocol)
+}
+
+type IpHeader = Packet['ip'] & { readonly header: number; readonly length: number }
+
+function readIp(bytes: Uint8Array): IpHeader {
+  return (bytes[0] ?? 0) >> 4 === 6 ? readIpv6(bytes) : readIpv4(bytes)
+}
+
+function readIpv4(bytes: Uint8Array): IpHeader {
   need(bytes, IP_HEADER, 'IP header')
   const view = viewOf(bytes)
   const header = (view.getUint8(0) & 15) * 4
@@ -141,8 +171,9 @@ function readIp(bytes: Uint8Array): Packet['ip'] & { readonly header: number; re
   checkSum(bytes.subarray(0, header), 0, 'IP')
   const fragment = view.getUint16(6)
   return {
-    source: addressText(bytes.subarray(12, 16)),
-    destination: addressText(bytes.subarray(16, 20)),
+    version: 4,
+    source: shownAddress(bytes.subarray(12, 16)),
+    destination: shownAddress(bytes.subarray(16, 20)),
     protocol: view.getUint8(9),
     ttl: view.getUint8(8),
     id: view.getUint16(4),
@@ -152,6 +183,37 @@ function readIp(bytes: Uint8Array): Packet['ip'] & { readonly header: number; re
     options: bytes.slice(IP_HEADER, header),
     header,
     length,
+  }
+}
+
+function readIpv6(bytes: Uint8Array): IpHeader {
+  need(bytes, IPV6_HEADER, 'IPv6 header')
+  const view = viewOf(bytes)
+  let protocol = view.getUint8(6)
+  let header = IPV6_HEADER
+  let [id, fragment] = [0, 0]
+  while (fragment < 8 && (Object.values(EXTENSIONS) as number[]).includes(protocol)) {
+    need(bytes, header + 8, 'IPv6 extension header')
+    const length = view.getUint8(header + 1)
+    const isFragment = protocol === EXTENSIONS.fragment
+    if (isFragment) [fragment, id] = [view.getUint16(header + 2), view.getUint32(header + 4)]
+    const size = isFragment ? 8 : protocol === EXTENSIONS.authentication ? (length + 2) * 4 : (length + 1) * 8
+    protocol = view.getUint8(header)
+    header += size
+  }
+  return {
+    version: 6,
+    source: shownAddress(bytes.subarray(8, 24)),
+    destination: shownAddress(bytes.subarray(24, 40)),
+    protocol,
+    ttl: view.getUint8(7),
+    id,
+    dontFragment: false,
+    moreFragments: (fragment & 1) !== 0,
+    fragmentOffset: fragment & 0xfff8,
+    options: bytes.slice(IPV6_HEADER, header),
+    header,
+    length: IPV6_HEADER + view.getUint16(4),
   }
 }
 

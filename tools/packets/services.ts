@@ -1,11 +1,9 @@
 /** Fills the maps of a datapath with services, backends and devices, as the control plane would, in few words. */
 
 import * as layout from '../../control/layout/generated.ts'
-import { addressBytes } from '../../control/model/address.ts'
 import { macBytes, PROTOCOLS, parseEndpoint } from './build.ts'
 import type { Datapath } from './datapath.ts'
-
-const NO_ADDRESS = new Uint8Array(4)
+import { addressIn, cidrIn, type FamilyNumber } from './family.ts'
 
 export interface DeviceFields {
   readonly ifindex: number
@@ -94,20 +92,21 @@ export class ServiceWriter {
 
   /** Clients with an address in this range are internal, whatever device they are behind. */
   addLocalCidr(text: string): void {
-    const [address = '', prefixLength] = text.split('/')
-    this.#datapath.localCidrs.set({ prefixLength: Number(prefixLength), address: addressBytes(address) }, 1)
+    const [address = '', prefixLength] = cidrIn(this.#datapath.family, text).split('/')
+    const bytes = addressIn(this.#datapath.family, address)
+    this.#datapath.localCidrs.set({ prefixLength: Number(prefixLength), address: bytes }, 1)
   }
 
   /** An address of this node that accepts node ports. */
   addNodeAddress(text: string): void {
-    const address = addressBytes(text)
+    const address = addressIn(this.#datapath.family, text)
     this.#datapath.nodeAddresses.set({ address }, { address, flags: layout.nodeAddressFlag.NODE_PORT })
     this.#datapath.setFilterBit('frontend', text)
   }
 
   addService(fields: ServiceFields): Service {
     const id = ++this.#services
-    const { address, port } = parseEndpoint(fields.clusterIp)
+    const { address, port } = parseEndpoint(fields.clusterIp, this.#datapath.family)
     const protocol = PROTOCOLS[fields.protocol ?? 'tcp']
     this.#writeService(id, fields, address, protocol)
     const wanted = (fields.backends ?? []).map((each) =>
@@ -139,11 +138,12 @@ export class ServiceWriter {
     if (service === undefined) throw new RangeError(`no service ${id}`)
     const flags = ranges === undefined ? 0 : layout.serviceFlag.SOURCE_RANGES
     this.#datapath.services.set(id, { ...service, flags })
-    for (const range of ranges ?? []) this.#datapath.sourceRanges.set(sourceRangeKey(id, range), 1)
+    for (const range of ranges ?? [])
+      this.#datapath.sourceRanges.set(sourceRangeKey(this.#datapath.family, id, range), 1)
   }
 
   removeSourceRange(id: number, range: string): void {
-    this.#datapath.sourceRanges.delete(sourceRangeKey(id, range))
+    this.#datapath.sourceRanges.delete(sourceRangeKey(this.#datapath.family, id, range))
   }
 
   /** Takes a backend out of its lists: draining, or gone. */
@@ -160,7 +160,7 @@ export class ServiceWriter {
   #addBackend(service: number, { endpoint, onNode }: BackendFields): Backend {
     const id = ++this.#backends
     const generation = ++this.#generations
-    const { address, port } = parseEndpoint(endpoint)
+    const { address, port } = parseEndpoint(endpoint, this.#datapath.family)
     const { IN_CLUSTER, IN_LOCAL, ON_NODE } = layout.backendFlag
     this.#datapath.backends.set(id, {
       address,
@@ -171,7 +171,7 @@ export class ServiceWriter {
       generation,
       weight: 1,
     })
-    this.#datapath.setFilterBit('backend', endpoint.split(':')[0] ?? '')
+    this.#datapath.setFilterBit('backend', address)
     return { id, endpoint, generation }
   }
 
@@ -200,7 +200,7 @@ export class ServiceWriter {
       maglev: [0, 0],
       scheduler: layout.scheduler.ROUND_ROBIN,
       protocol,
-      family: 4,
+      family: this.#datapath.family,
       zero: 0,
       reserved: 0,
     })
@@ -215,19 +215,21 @@ export class ServiceWriter {
   ): void {
     const { CLUSTER_IP, NODE_PORT, LOAD_BALANCER, EXTERNAL_IP } = layout.frontendKind
     this.#datapath.clusterIps.set({ address }, { address, services: 1 })
+    const { family } = this.#datapath
+    const bytesOf = (text?: string) => (text === undefined ? undefined : addressIn(family, text))
     const named = [
-      [CLUSTER_IP, fields.clusterIp.split(':')[0]],
-      [LOAD_BALANCER, fields.loadBalancer],
-      [EXTERNAL_IP, fields.externalIp],
+      [CLUSTER_IP, address],
+      [LOAD_BALANCER, bytesOf(fields.loadBalancer)],
+      [EXTERNAL_IP, bytesOf(fields.externalIp)],
     ] as const
-    for (const [kind, text] of named) {
-      if (text === undefined) continue
-      const key = { address: addressBytes(text), port, protocol, zero: 0 }
+    for (const [kind, bytes] of named) {
+      if (bytes === undefined) continue
+      const key = { address: bytes, port, protocol, zero: 0 }
       this.#datapath.frontends.set(key, { key, service, kind, flags: 0, zero: 0 })
-      this.#datapath.setFilterBit('frontend', text)
+      this.#datapath.setFilterBit('frontend', bytes)
     }
     if (fields.nodePort === undefined) return
-    const nodePort = { address: NO_ADDRESS, port: fields.nodePort, protocol, zero: 0 }
+    const nodePort = { address: new Uint8Array(address.length), port: fields.nodePort, protocol, zero: 0 }
     this.#datapath.nodePorts.set(
       { port: fields.nodePort, protocol, zero: 0 },
       { key: nodePort, service, kind: NODE_PORT, flags: layout.frontendFlag.ON_NODE, zero: 0 },
@@ -235,7 +237,7 @@ export class ServiceWriter {
   }
 }
 
-function sourceRangeKey(service: number, range: string): layout.SourceRangeKey4 {
-  const [address = '', length] = range.split('/')
-  return { prefixLength: 32 + Number(length), service, address: addressBytes(address) }
+function sourceRangeKey(family: FamilyNumber, service: number, range: string): layout.SourceRangeKey4 {
+  const [address = '', length] = cidrIn(family, range).split('/')
+  return { prefixLength: 32 + Number(length), service, address: addressIn(family, address) }
 }
