@@ -307,6 +307,16 @@ describe('kinds that a cluster need not have', () => {
     assert.deepEqual([course.isListed, course.failures, course.trouble?.about], [true, 1, 'resource'])
   })
 
+  test('pods and namespaces are among them, and need a role of their own', () => {
+    const more = resourcesFor('n1', true).filter(({ plural }) => ['pods', 'namespaces'].includes(plural))
+    assert.equal(more.length, 2)
+    for (const resource of more) {
+      const course = after(fresh, 'streaming list', refused(403), at(resource))
+      assert.equal(course.isListed, true)
+      assert.match(course.trouble?.message ?? '', /^may not be read; bind the ClusterRole sluice-pods /)
+    }
+  })
+
   test('the others do', () => {
     for (const code of [403, 404]) {
       const course = after(fresh, 'streaming list', refused(code), at(services))

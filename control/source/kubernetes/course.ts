@@ -269,7 +269,7 @@ function afterRefusal(
     const trouble = serverTrouble('refuses the credentials (401): renew the token or the certificate')
     return { ...failed(course, about, trouble, retryAfterMs), wasUnauthorized: true }
   }
-  const forbidden = 'may not be read; bind the ClusterRole system:node-proxier'
+  const forbidden = `may not be read; bind the ClusterRole ${resource.role}`
   const trouble = resourceTrouble(status.code === 403 ? forbidden : 'cannot be read', status)
   const next = failed(course, about, trouble, retryAfterMs)
   return status.code === 403 && resource.isOptional ? { ...next, isListed: true } : next

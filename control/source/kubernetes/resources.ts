@@ -13,7 +13,11 @@ export interface Resource {
   readonly fieldSelectorIsOptional: boolean
   /** A cluster may not have it, or may not show it: that is as good as having none of it. */
   readonly isOptional: boolean
+  /** The ClusterRole that allows to read it. */
+  readonly role: string
 }
+
+const NODE_PROXIER = 'system:node-proxier'
 
 /**
  * The selectors are kube-proxy's. A Service with the label `service-proxy-name` is another proxy's: that it comes to
@@ -27,9 +31,11 @@ export function resourcesFor(nodeName: string, withPods = false): readonly Resou
 
 function podResources(nodeName: string): readonly Resource[] {
   const common = { labelSelector: undefined, fieldSelectorIsOptional: false, isOptional: true } as const
+  const role = 'sluice-pods (deploy/install.yaml has it)'
   return [
     {
       ...common,
+      role,
       kind: 'Pod',
       plural: 'pods',
       path: '/api/v1/pods',
@@ -37,6 +43,7 @@ function podResources(nodeName: string): readonly Resource[] {
     },
     {
       ...common,
+      role,
       kind: 'Namespace',
       plural: 'namespaces',
       path: '/api/v1/namespaces',
@@ -56,6 +63,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: 'spec.clusterIP!=None',
       fieldSelectorIsOptional: true,
       isOptional: false,
+      role: NODE_PROXIER,
     },
     {
       kind: 'EndpointSlice',
@@ -65,6 +73,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: undefined,
       fieldSelectorIsOptional: false,
       isOptional: false,
+      role: NODE_PROXIER,
     },
     {
       kind: 'Node',
@@ -74,6 +83,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: `metadata.name=${nodeName}`,
       fieldSelectorIsOptional: false,
       isOptional: false,
+      role: NODE_PROXIER,
     },
     {
       // Stable since Kubernetes 1.33 (KEP-1880).
@@ -84,6 +94,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: undefined,
       fieldSelectorIsOptional: false,
       isOptional: true,
+      role: NODE_PROXIER,
     },
   ]
 }
