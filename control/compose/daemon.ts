@@ -121,7 +121,7 @@ async function serve(daemon: Daemon): Promise<void> {
   })
   const sweepers = families.map((family) => createSweeper(dataplane, family, clock))
   const drops = createDropReport(dataplane, log, clock)
-  const sockets = keepSockets({ ...options, ...daemon, attachments })
+  const sockets = keepSockets({ ...options, ...daemon, nodePorts, attachments })
   void firstSync.then(() => sockets.synced())
   const again = (name: string, intervalMs: number, act: () => Promise<unknown>) =>
     repeat({ name, intervalMs, act }, { clock, log, signal })

@@ -4,7 +4,9 @@ import { netnsCookie } from 'libbpf-ts'
 import type { RunOptions } from '../cli/options.ts'
 import type { Attachments } from '../dataplane/bpf/attachments.ts'
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
+import { masqueradePorts, type PortRange } from '../dataplane/bpf/nft-table.ts'
 import { testSockets } from '../dataplane/bpf/socket-self-test.ts'
+import { StaleConntrack } from '../dataplane/bpf/stale-conntrack.ts'
 import { StaleSockets } from '../dataplane/bpf/stale-sockets.ts'
 import { layoutOf } from '../layout/family.ts'
 import type { Logger } from '../log.ts'
@@ -18,6 +20,8 @@ export interface SocketKeeperOptions extends Pick<RunOptions, 'socketLoadBalanci
   readonly source: StartedSource
   /** What the socket programs are attached to. */
   readonly cgroupRoot: string
+  /** The node-port range. */
+  readonly nodePorts: PortRange
   readonly attachments: Pick<Attachments, 'areSocketsAttached'>
   readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
 }
@@ -33,7 +37,16 @@ export interface SocketKeeper {
 
 /** Follows the pods, and the dataplane: whenever UDP backends go, sockets that were connected to them are destroyed. */
 export function keepSockets(options: SocketKeeperOptions): SocketKeeper {
-  const { socketLoadBalancing: mode, netnsDir, dataplane, source, cgroupRoot, attachments, log } = options
+  const {
+    socketLoadBalancing: mode,
+    netnsDir,
+    dataplane,
+    source,
+    cgroupRoot,
+    nodePorts,
+    attachments,
+    log,
+  } = options
   const { store, onChange } = source
   const folder = new NetnsFolder(netnsDir)
   const own = netnsCookie()
@@ -41,12 +54,14 @@ export function keepSockets(options: SocketKeeperOptions): SocketKeeper {
     layout,
     sockets: dataplane.map(`sockets${layout.number}`),
     backends: dataplane.map(`backends${layout.number}`),
+    flows: ['flows', 'embryonic'].map((name) => dataplane.map(`${name}${layout.number}`)),
     frontends: dataplane.map(`frontends${layout.number}`),
     filter: dataplane.map('filter').memory(),
   }))
   const pods = new PodSocketsFollower({ mode, store, folder, map: dataplane.map('socket_netns'), log })
   const findNetns = (cookie: bigint) => (cookie === own ? 'own' : folder.find(cookie))
   const stale = new StaleSockets({ maps, findNetns, log })
+  const conntrack = new StaleConntrack({ maps, ports: masqueradePorts(nodePorts), log })
   const selfTest = new SelfTest({
     test: () => testSockets(maps),
     cgroupRoot,
@@ -57,7 +72,10 @@ export function keepSockets(options: SocketKeeperOptions): SocketKeeper {
     if (attachments.areSocketsAttached) await selfTest.look()
   }
   onChange(() => pods.objectsChanged())
-  dataplane.onUdpBackendsGone(() => stale.request())
+  dataplane.onUdpBackendsGone((backends) => {
+    stale.request()
+    conntrack.gone(backends)
+  })
   return {
     repeat: async () => {
       await stale.repeat()
@@ -69,6 +87,8 @@ export function keepSockets(options: SocketKeeperOptions): SocketKeeper {
       // What fails, fails again in the next repetition, which tells it.
       test().catch(() => undefined)
     },
-    idle: () => stale.idle(),
+    idle: async () => {
+      await Promise.all([stale.idle(), conntrack.idle()])
+    },
   }
 }

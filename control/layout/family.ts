@@ -15,6 +15,7 @@ export interface FamilyLayout {
   readonly backend: Codec<generated.Backend4>
   readonly clusterIp: Codec<generated.ClusterIp4>
   readonly flow: Codec<generated.Flow4>
+  readonly flowKey: Codec<generated.FlowKey4>
   readonly frontend: Codec<generated.Frontend4>
   readonly frontendKey: Codec<generated.FrontendKey4>
   readonly localCidrKey: Codec<generated.LocalCidrKey4>
@@ -31,6 +32,7 @@ export const ipv4Layout: FamilyLayout = {
   backend: generated.backend4,
   clusterIp: generated.clusterIp4,
   flow: generated.flow4,
+  flowKey: generated.flowKey4,
   frontend: generated.frontend4,
   frontendKey: generated.frontendKey4,
   localCidrKey: generated.localCidrKey4,
@@ -47,6 +49,7 @@ export const ipv6Layout: FamilyLayout = {
   backend: generated.backend6,
   clusterIp: generated.clusterIp6,
   flow: generated.flow6,
+  flowKey: generated.flowKey6,
   frontend: generated.frontend6,
   frontendKey: generated.frontendKey6,
   localCidrKey: generated.localCidrKey6,

@@ -16,6 +16,7 @@ import { writeLocalCidrs } from './local-cidrs.ts'
 import { type Datapath, type DatapathOptions, openDatapath, type ProgramName } from './objects.ts'
 import { removeMapPins } from './pins.ts'
 import { mapNames, readKernel } from './read-kernel.ts'
+import type { GoneBackend } from './sync-services.ts'
 import { carryOut, type Target, type Targets } from './writer.ts'
 
 export interface BpfDataplaneOptions extends DatapathOptions {
@@ -36,7 +37,7 @@ export class BpfDataplane implements Dataplane {
   readonly #clock: () => number
   #running: Running | undefined
   #last: Promise<unknown> = Promise.resolve()
-  #udpBackendsGone: () => void = () => undefined
+  #udpBackendsGone: (backends: readonly GoneBackend[]) => void = () => undefined
 
   constructor(options: BpfDataplaneOptions) {
     this.#options = options
@@ -75,7 +76,7 @@ export class BpfDataplane implements Dataplane {
   }
 
   /** Calls back, in the middle of a sync, when UDP backends serve no more and the kernel says so. Must be cheap. */
-  onUdpBackendsGone(listener: () => void): void {
+  onUdpBackendsGone(listener: (backends: readonly GoneBackend[]) => void): void {
     this.#udpBackendsGone = listener
   }
 
@@ -150,7 +151,7 @@ export class BpfDataplane implements Dataplane {
         clock,
         serviceCidrs: serviceCidrMemory(datapath.map('filter').memory(), layout),
         onNewServices: (ids) => clearCounters(datapath.map('service_stats'), ids),
-        onUdpBackendsGone: () => this.#udpBackendsGone(),
+        onUdpBackendsGone: (backends) => this.#udpBackendsGone(backends),
       })
     })
   }

@@ -5,7 +5,7 @@ import type { Believed } from '../../layout/believed.ts'
 import { type NodeAddress, planNodeAddresses } from '../../layout/node-addresses.ts'
 import { writeServiceCidrs } from '../../layout/service-cidrs.ts'
 import type { DesiredState, Family, ServiceKey } from '../../model/types.ts'
-import { syncServices } from './sync-services.ts'
+import { type GoneBackend, syncServices } from './sync-services.ts'
 import { carryOut, type Targets } from './writer.ts'
 
 /** What a part did, in entries of maps. */
@@ -25,8 +25,8 @@ export interface FamilyPartOptions {
   readonly serviceCidrs: Uint8Array
   /** Service ids that are about to be used for another service. */
   readonly onNewServices: (ids: readonly number[]) => void
-  /** UDP backends serve no more, and the kernel says so. */
-  readonly onUdpBackendsGone: () => void
+  /** These UDP backends serve no more, and the kernel says so. */
+  readonly onUdpBackendsGone: (backends: readonly GoneBackend[]) => void
 }
 
 export class FamilyPart {

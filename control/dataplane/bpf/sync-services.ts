@@ -18,8 +18,15 @@ export interface SyncContext {
   readonly clock: () => number
   /** Service ids that are about to be used for another service. */
   readonly onNewServices: (ids: readonly number[]) => void
-  /** UDP backends serve no more, and the kernel says so. */
-  readonly onUdpBackendsGone: () => void
+  /** These UDP backends serve no more, and the kernel says so. */
+  readonly onUdpBackendsGone: (backends: readonly GoneBackend[]) => void
+}
+
+/** Where a backend was. */
+export interface GoneBackend {
+  /** Network order. */
+  readonly address: Uint8Array
+  readonly port: number
 }
 
 /** What a sync did, in entries of maps. */
@@ -68,16 +75,17 @@ function remove(context: SyncContext, changes: readonly ServiceChange[], outcome
   const { believed, targets, clock } = context
   const plan = planRemovals(believed, changes)
   const result = carryOut(plan, believed.mirror, targets)
-  if (changes.some((change, owner) => !result.failed.has(owner) && losesUdpBackends(change)))
-    context.onUdpBackendsGone()
+  const gone = changes.flatMap((change, owner) => (result.failed.has(owner) ? [] : goneUdpBackends(change)))
+  if (gone.length > 0) context.onUdpBackendsGone(gone.map((id) => believed.mirror.backend(id)))
   settleRemovals(believed, plan, (owner) => result.failed.has(owner), clock())
   note(plan, result, outcome)
 }
 
-/** Of leftovers nobody knows the protocol. */
-function losesUdpBackends({ record, removed, demotions }: ServiceChange): boolean {
-  if (record.port !== '' && !isUdpPort(record.port)) return false
-  return removed ? record.backends.length > 0 : demotions.some(({ state }) => state === backendState.GONE)
+/** Their ids. Of leftovers nobody knows the protocol. */
+function goneUdpBackends({ record, removed, demotions }: ServiceChange): readonly number[] {
+  if (record.port !== '' && !isUdpPort(record.port)) return []
+  if (removed) return record.backends
+  return demotions.flatMap(({ id, state }) => (state === backendState.GONE ? [id] : []))
 }
 
 function note(plan: Plan, result: Outcome, outcome: SyncOutcome): void {
