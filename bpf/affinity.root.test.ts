@@ -43,6 +43,14 @@ for (const family of FAMILIES) {
         affinities.set(key, { ...affinity, lastUse: (affinity.lastUse - seconds) >>> 0 })
     }
 
+    /** The service is changed in place. */
+    setStay(affinitySeconds: number): void {
+      const { services } = this.node.datapath
+      const entry = services.get(this.service.id)
+      assert.ok(entry)
+      services.set(this.service.id, { ...entry, affinitySeconds })
+    }
+
     backend(index: number): Backend {
       const backend = this.service.backends[index]
       assert.ok(backend)
@@ -177,6 +185,56 @@ for (const family of FAMILIES) {
       connection.request('SYN')
       assert.equal(connection.backend, BACKENDS[1])
       assert.equal(sticky.connect('10.244.1.2'), BACKENDS[1])
+    })
+  })
+
+  group('B14 the time of stay is what the service says, from one new connection to the next', () => {
+    /** Seconds between the connections of a round, and from a round to the next. */
+    const WITHIN = 3
+    const BETWEEN = 8
+
+    /** Rounds of three connections each; the backend of each round. */
+    function rounds(sticky: Sticky, count: number): string[] {
+      return Array.from({ length: count }, () => {
+        const backends = Array.from({ length: 3 }, (_, i) => {
+          if (i > 0) sticky.letPass(WITHIN)
+          return sticky.connect('10.244.1.2')
+        })
+        assert.equal(new Set(backends).size, 1, backends.join(' '))
+        sticky.letPass(BETWEEN)
+        return backends[0] ?? ''
+      })
+    }
+
+    test('5 seconds: one backend in a round, another one in a later round', () => {
+      using sticky = new Sticky()
+      sticky.setStay(5)
+      assert.equal(new Set(rounds(sticky, 20)).size, BACKENDS.length)
+    })
+
+    test('what a connection sends, and how it ends, extends nothing', () => {
+      using sticky = new Sticky()
+      sticky.setStay(5)
+      const fields = { device: PORT1, client: '10.244.1.2:3000', frontend: '10.96.0.10:80' }
+      const connection = new TcpConversation(sticky.node, fields)
+      const first = connection.shakeHands()
+      for (const flags of ['PSH ACK', 'FIN ACK', 'RST'] as const) {
+        sticky.letPass(2)
+        connection.request(flags)
+        connection.reply('ACK')
+      }
+      assert.notEqual(sticky.connect('10.244.1.2'), first)
+    })
+
+    test('changed in place it counts for who is there already', () => {
+      using sticky = new Sticky()
+      sticky.setStay(5)
+      const first = sticky.connect('10.244.1.2')
+      sticky.setStay(86_400)
+      assert.deepEqual(rounds(sticky, 3), [first, first, first])
+      sticky.setStay(1)
+      sticky.letPass(1)
+      assert.notEqual(sticky.connect('10.244.1.2'), first)
     })
   })
 }

@@ -1,8 +1,16 @@
 /** What the scenarios share: a cluster with a daemon on each node, and ways to say what should come of requests. */
 
 import assert from 'node:assert/strict'
-import type { Answer, ExecResult, NodeMember, NodeSettings, Stage, StageOptions } from '../cluster/index.ts'
-import { backendsOf, SLUICE, setStage, tally, until } from '../cluster/index.ts'
+import type {
+  Answer,
+  ExecResult,
+  NodeMember,
+  NodeSettings,
+  PodName,
+  Stage,
+  StageOptions,
+} from '../cluster/index.ts'
+import { backendsOf, PODS, SLUICE, setStage, tally, until } from '../cluster/index.ts'
 import type { ServicePlan } from './objects.ts'
 import { manifest } from './objects.ts'
 
@@ -77,4 +85,34 @@ export async function ifindexOf(node: NodeMember, device: string): Promise<numbe
   const [link]: readonly { readonly ifindex: number }[] = JSON.parse(stdout)
   if (link === undefined) throw new Error(`${node.name} has no device ${device}`)
   return link.ifindex
+}
+
+/** Who gets the new connections to a service, by its name; addresses without ports, sorted. */
+export interface Lists {
+  readonly cluster: readonly string[]
+  readonly local: readonly string[]
+}
+
+/** The lists that the kernel of a node holds for a service of one port. */
+export async function listsOf(node: NodeMember, name: string): Promise<Lists | undefined> {
+  const { stdout } = await sluice(node, 'services', '--service', `scenario/${name}`, '-o', 'json')
+  type Endpoints = readonly { readonly address: string }[]
+  const { services }: { services: readonly { cluster: Endpoints; local: Endpoints }[] } = JSON.parse(stdout)
+  const addresses = (endpoints: Endpoints) => endpoints.map(({ address }) => address).toSorted()
+  const [service] = services
+  return service && { cluster: addresses(service.cluster), local: addresses(service.local) }
+}
+
+/** Waits until the kernel of a node gives new connections to a service to these pods. */
+export async function eventuallyLists(
+  node: NodeMember,
+  name: string,
+  pods: readonly PodName[],
+  list: keyof Lists = 'cluster',
+): Promise<void> {
+  const wanted = pods.map((pod) => PODS[pod].ipv4).toSorted()
+  await eventually(`${name} is with ${pods.join(', ') || 'nobody'} on ${node.name}`, async () => {
+    const lists = await listsOf(node, name)
+    return lists?.[list].join() === wanted.join()
+  })
 }

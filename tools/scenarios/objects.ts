@@ -19,8 +19,12 @@ export interface ServicePlan {
   readonly ingress?: readonly (string | { readonly ip: string; readonly ipMode: 'VIP' | 'Proxy' })[]
   readonly sourceRanges?: readonly string[]
   readonly externalIPs?: readonly string[]
-  /** The pods behind it. Default: none. */
+  /** The pods behind it, all of them ready. Default: none. */
   readonly pods?: readonly PodName[]
+  /** Further ones, on their way out and serving still. */
+  readonly terminating?: readonly PodName[]
+  /** Further ones that serve no more. */
+  readonly dead?: readonly PodName[]
   /** Where they serve. Default: where every pod does, 8080 for TCP and 5353 for UDP. */
   readonly targetPort?: number
   /** Default `Cluster`. */
@@ -109,9 +113,18 @@ function sliceObject(plan: ServicePlan, clusterIP: string): object {
     },
     addressType: type,
     ports: [{ name: 'main', protocol, port: plan.targetPort ?? (protocol === 'TCP' ? 8080 : 5353) }],
-    endpoints: (plan.pods ?? []).map((pod) => ({
-      addresses: [PODS[pod][type === 'IPv4' ? 'ipv4' : 'ipv6']],
-      nodeName: PODS[pod].node,
-    })),
+    endpoints: [
+      ...endpoints(plan.pods, type, { ready: true }),
+      ...endpoints(plan.terminating, type, { ready: false, serving: true, terminating: true }),
+      ...endpoints(plan.dead, type, { ready: false, serving: false, terminating: true }),
+    ],
   }
+}
+
+function endpoints(pods: readonly PodName[] = [], type: 'IPv4' | 'IPv6', conditions: object): object[] {
+  return pods.map((pod) => ({
+    addresses: [PODS[pod][type === 'IPv4' ? 'ipv4' : 'ipv6']],
+    nodeName: PODS[pod].node,
+    conditions,
+  }))
 }

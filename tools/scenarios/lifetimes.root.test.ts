@@ -1,0 +1,156 @@
+/** Connections that were silent for long, and segments that come when nobody expects them. */
+
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { openPinnedMap, typedMap, u32, u64 } from 'libbpf-ts'
+import { pinPath } from '../../control/dataplane/bpf/pins.ts'
+import { dropReason } from '../../control/layout/generated.ts'
+import type { Answer, ConnectionGroup, Member, NodeMember, PodName, Stage } from '../cluster/index.ts'
+import { NODES, PODS, tally } from '../cluster/index.ts'
+import { ETHERNET_HEADER, tcp } from '../packets/build.ts'
+import { eventually, sluice, startNodes } from './kit.ts'
+
+const N1 = NODES.n1.ipv4
+
+describe('connections that were silent for longer than they may be', () => {
+  const TO = { p2: '10.97.0.1:80', client: `${N1}:31001` } as const
+  let stage: Stage
+  before(async () => {
+    stage = await startNodes({
+      flags: ['--conntrack-tcp-timeout-established', '2s'],
+      services: [{ name: 'idle', clusterIP: '10.97.0.1', nodePort: 31_001, pods: ['p1', 'p5'] }],
+    })
+  })
+  after(() => stage[Symbol.asyncDispose]())
+
+  async function confirmedFlows(): Promise<number> {
+    const { stdout } = await sluice(stage.daemon('n1').node, 'flows', '-o', 'json')
+    const { flows }: { flows: readonly { confirmed: boolean }[] } = JSON.parse(stdout)
+    return flows.filter(({ confirmed }) => confirmed).length
+  }
+
+  test('B06 the next segment is answered with a RST at once: no pod gets the middle of another one’s connection', async () => {
+    const groups: ConnectionGroup[] = []
+    for (const who of ['p2', 'client'] as const) {
+      const group = await stage.cluster.member(who).open({ to: TO[who], count: 50 })
+      assert.deepEqual(tally(await group.exchange()), { p1: 25, p5: 25 }, who)
+      groups.push(group)
+    }
+    await eventually('their flows have ended', async () => (await confirmedFlows()) === 0)
+    const before = noFlowDrops(stage.daemon('n1').node)
+    for (const group of groups) {
+      assert.deepEqual(tally(await group.exchange()), { ECONNRESET: 50 })
+      await group.close()
+    }
+    assert.equal(noFlowDrops(stage.daemon('n1').node) - before, 100)
+    for (const who of ['p2', 'client'] as const) {
+      const answers = await stage.cluster.member(who).request({ to: TO[who], count: 4 })
+      assert.deepEqual(tally(answers), { p1: 2, p5: 2 }, 'and can connect anew')
+    }
+  })
+})
+
+function noFlowDrops(node: NodeMember): number {
+  using map = openPinnedMap(pinPath(node.bpfRoot, 'drop_stats'))
+  const counts = typedMap(map, u32, u64).getPerCpu(dropReason.NO_FLOW)
+  return Number(counts.reduce((sum, count) => sum + count, 0n))
+}
+
+describe('segments far outside of what a connection expects', () => {
+  const folder = mkdtempSync(join(tmpdir(), `slt${process.pid}-inject-`))
+  const program = join(folder, 'inject')
+  /** A megabyte, in lines that each come back. */
+  const LINES = 20
+  const BYTES = 50_000
+  /** One of them is far below, the other far above, whatever the connection's own numbers are. */
+  const FIRST_NUMBERS = [1, 0x8000_0001]
+  let stage: Stage
+  before(async () => {
+    execFileSync('clang', ['-O2', '-Wall', '-Werror', join(import.meta.dirname, 'inject.c'), '-o', program])
+    stage = await startNodes({
+      services: [
+        { name: 'bridged', clusterIP: '10.97.0.1', nodePort: 31_001, pods: ['p1'] },
+        { name: 'routed', clusterIP: '10.97.0.3', nodePort: 31_003, pods: ['p3'] },
+        { name: 'remote', clusterIP: '10.97.0.5', nodePort: 31_005, pods: ['p5'] },
+      ],
+    })
+  })
+  after(async () => {
+    await stage[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true })
+  })
+
+  /** Segments of the backend's, twenty below and twenty above, as they would come from a network that lost its way. */
+  async function inject(backend: PodName, answer: Answer): Promise<void> {
+    assert.ok(answer.ok)
+    const { peer, server } = answer
+    const from = `${server.address}:${server.port}`
+    const to = `${peer.address}:${peer.port}`
+    const lines = FIRST_NUMBERS.flatMap((start) =>
+      Array.from({ length: 20 }, (_, i) => {
+        const frame = tcp({
+          from,
+          to,
+          flags: 'PSH ACK',
+          sequence: start + i * 100,
+          acknowledged: 1,
+          data: 'late',
+        })
+        return Buffer.from(frame.subarray(ETHERNET_HEADER)).toString('hex')
+      }),
+    )
+    await stage.cluster.pod(backend).exec([program], { input: `${lines.join('\n')}\n` })
+  }
+
+  /** Counts what a member gets of it, from the backend's own address and from another one, and the resets that it sends. */
+  async function watch(member: Member, backend: PodName) {
+    await member.exec(['nft', '-f', '-'], {
+      input: `table inet seen {
+        chain in {
+          type filter hook input priority 0;
+          ip saddr ${PODS[backend].ipv4} counter accept
+          tcp sequence { ${FIRST_NUMBERS.join(', ')} } counter
+        }
+        chain out { type filter hook output priority 0; tcp flags & rst == rst counter; }
+      }`,
+    })
+    return async () => {
+      const { stdout } = await member.exec(['nft', 'list', 'table', 'inet', 'seen'])
+      await member.exec(['nft', 'delete', 'table', 'inet', 'seen'])
+      const [fromBackend, fromFrontend, resets] = [...stdout.matchAll(/packets (\d+)/g)].map((match) =>
+        Number(match[1]),
+      )
+      return { fromBackend, fromFrontend, resets }
+    }
+  }
+
+  for (const [who, to, backend] of [
+    ['p2', '10.97.0.1:80', 'p1'],
+    ['p2', '10.97.0.3:80', 'p3'],
+    ['p2', '10.97.0.5:80', 'p5'],
+    ['p4', '10.97.0.5:80', 'p5'],
+    ['client', `${N1}:31001`, 'p1'],
+    ['client', `${N1}:31003`, 'p3'],
+  ] as const) {
+    test(`B05 ${who} → ${to}: they are translated as all others, and the transfer goes on`, async () => {
+      const member = stage.cluster.member(who)
+      const group = await member.open({ to, bytes: BYTES })
+      const [answer] = group.answers
+      assert.ok(answer?.ok)
+      const counted = await watch(member, backend)
+      for (let line = 0; line < LINES; line += 1) {
+        const injected = line % 5 === 0 ? inject(backend, answer) : undefined
+        assert.deepEqual(tally(await group.exchange()), { [backend]: 1 })
+        await injected
+      }
+      const { fromBackend, fromFrontend, resets } = await counted()
+      assert.deepEqual([fromBackend, resets], [0, 0])
+      assert.equal(fromFrontend, 2 * (LINES / 5), 'of each kind the first, each time')
+      await group.close()
+    })
+  }
+})
