@@ -3,12 +3,14 @@ import { suite, test } from 'node:test'
 import { kernel } from 'libbpf-ts'
 import { checkDescriptors, pinFolder, rootOnly } from '../../../loader/test/kit.ts'
 import { viewOf } from '../../layout/bytes.ts'
-import { type Flow4, flow4, flowDirection, flowFlag, flowState } from '../../layout/generated.ts'
+import { familyLayouts } from '../../layout/family.ts'
+import { type Flow4, flowDirection, flowFlag, flowState } from '../../layout/generated.ts'
 import { addressBytes } from '../../model/address.ts'
+import type { Family } from '../../model/types.ts'
 import { dataplaneContract, startDataplane, WEB } from './dataplane-contract.ts'
 import { openInspector } from './inspect.ts'
 import { Sweeper } from './sweeper.ts'
-import { stateOf } from './test-kit.ts'
+import { servicePort, stateOf } from './test-kit.ts'
 
 checkDescriptors()
 
@@ -16,11 +18,23 @@ const world = { kernel, pinFolder }
 
 suite('the dataplane, in the kernel', rootOnly, () => dataplaneContract(world))
 
-/** Both sides of a flow from a client to WEB, as the programs write them. */
-function flowSides(clientPort: number, lastSeen: number): Flow4[] {
-  const client = addressBytes('10.0.0.50')
-  const frontend = addressBytes('10.96.0.1')
-  const backend = addressBytes('10.0.0.2')
+/** A client, a frontend and a backend of it. */
+const FLOWS = {
+  ipv4: { port: WEB, client: '10.0.0.50', frontend: '10.96.0.1', backend: '10.0.0.2' },
+  ipv6: {
+    port: servicePort('web', 'fd00:96::1', ['fd00::1', 'fd00::2'], { family: 'ipv6' }),
+    client: 'fd00::50',
+    frontend: 'fd00:96::1',
+    backend: 'fd00::2',
+  },
+} as const
+
+/** Both sides of a flow, as the programs write them. */
+function flowSides(family: Family, clientPort: number, lastSeen: number): Flow4[] {
+  const [client, frontend, backend] = (['client', 'frontend', 'backend'] as const).map((name) =>
+    addressBytes(FLOWS[family][name]),
+  )
+  assert.ok(client && frontend && backend)
   const request = { source: client, sourcePort: clientPort, destination: frontend, destinationPort: 80 }
   const towards = { source: client, sourcePort: clientPort, destination: backend, destinationPort: 8080 }
   const reply = { source: backend, sourcePort: 8080, destination: client, destinationPort: clientPort }
@@ -46,48 +60,57 @@ function flowSides(clientPort: number, lastSeen: number): Flow4[] {
   ]
 }
 
-test('a flow is shown once with all its addresses, and swept when both sides are old', rootOnly, async () => {
-  using root = pinFolder('flows')
-  await using dataplane = await startDataplane(world, root.path, { constants: { udp_replied_seconds: 3 } })
-  await dataplane.sync(stateOf([WEB]), undefined)
-  const flows = dataplane.map('flows4')
-  for (const port of [1000, 1001]) {
-    for (const flow of flowSides(port, port === 1000 ? 0 : 100)) {
-      const bytes = new Uint8Array(flow4.size)
-      flow4.encode(flow, viewOf(bytes), 0)
-      flows.update(bytes.subarray(0, flows.keySize), bytes)
-    }
-  }
-  using inspector = openInspector(root.path)
-  const seen = [...inspector.flows()].sort((a, b) => a.client.port - b.client.port)
-  assert.deepEqual(
-    seen.map(({ client }) => client.port),
-    [1000, 1001],
+for (const { family, number: suffix, flow: codec } of familyLayouts) {
+  test(
+    `a flow is shown once with all its addresses, and swept when both sides are old (${family})`,
+    rootOnly,
+    async () => {
+      const { port: served, client, frontend, backend } = FLOWS[family]
+      using root = pinFolder('flows')
+      await using dataplane = await startDataplane(world, root.path, {
+        constants: { udp_replied_seconds: 3 },
+      })
+      await dataplane.sync(stateOf([served]), undefined)
+      const flows = dataplane.map(`flows${suffix}`)
+      for (const port of [1000, 1001]) {
+        for (const flow of flowSides(family, port, port === 1000 ? 0 : 100)) {
+          const bytes = new Uint8Array(codec.size)
+          codec.encode(flow, viewOf(bytes), 0)
+          flows.update(bytes.subarray(0, flows.keySize), bytes)
+        }
+      }
+      using inspector = openInspector(root.path)
+      const seen = [...inspector.flows()].sort((a, b) => a.client.port - b.client.port)
+      assert.deepEqual(
+        seen.map(({ client }) => client.port),
+        [1000, 1001],
+      )
+      assert.deepEqual(
+        [
+          seen[0]?.client.address,
+          seen[0]?.frontend,
+          seen[0]?.backend,
+          seen[0]?.service?.name,
+          seen[0]?.state,
+        ],
+        [client, { address: frontend, port: 80 }, { address: backend, port: 8080 }, 'web', 'established'],
+      )
+      let now = 0
+      const sweeper = new Sweeper({
+        program: dataplane.program(`sweep${suffix}`),
+        state: dataplane.map(`state${suffix}`).memory(),
+        capacity: flows.maxEntries,
+        clock: () => now,
+      })
+      assert.equal((await sweeper.sweep()).looked, 4)
+      for (let i = 0; i < 3; i++) {
+        now += 2000
+        await sweeper.sweep()
+      }
+      assert.deepEqual(
+        [...inspector.flows()].map(({ client }) => client.port),
+        [1001],
+      )
+    },
   )
-  assert.deepEqual(
-    [seen[0]?.client.address, seen[0]?.frontend, seen[0]?.backend, seen[0]?.service?.name, seen[0]?.state],
-    [
-      '10.0.0.50',
-      { address: '10.96.0.1', port: 80 },
-      { address: '10.0.0.2', port: 8080 },
-      'web',
-      'established',
-    ],
-  )
-  let now = 0
-  const sweeper = new Sweeper({
-    program: dataplane.program('sweep4'),
-    state: dataplane.map('state4').memory(),
-    capacity: flows.maxEntries,
-    clock: () => now,
-  })
-  assert.equal((await sweeper.sweep()).looked, 4)
-  for (let i = 0; i < 3; i++) {
-    now += 2000
-    await sweeper.sweep()
-  }
-  assert.deepEqual(
-    [...inspector.flows()].map(({ client }) => client.port),
-    [1001],
-  )
-})
+}
