@@ -13,7 +13,7 @@ export function changeSomething({ objects }: ApiServer, random: Random): void {
   if (change < 20) objects.put(someService(number, random))
   else if (change < 24) objects.delete('services', `soak/${name}`)
   else if (change < 92) objects.put(someSlice(number, random))
-  else if (change < 98) objects.delete('endpointslices', `soak/${name}-${random.between(1, 2)}`)
+  else if (change < 98) objects.delete('endpointslices', `soak/${name}-${random.between(1, 3)}`)
   else objects.put(ownNode(random))
 }
 
@@ -53,6 +53,8 @@ function someService(number: number, random: Random): Manifest {
       ports: [{ name: 'http', port: 80 }],
     },
   ]
+  const [ipv4, ipv6] = [`198.19.0.${number + 1}`, `2001:db8:19::${number + 1}`]
+  const clusterIPs = random.chance(3) ? ['None'] : random.pick([[ipv4], [ipv4, ipv6], [ipv6, ipv4], [ipv6]])
   return {
     apiVersion: 'v1',
     kind: 'Service',
@@ -64,7 +66,8 @@ function someService(number: number, random: Random): Manifest {
       creationTimestamp: '2026-01-01T00:00:00Z',
     },
     spec: {
-      clusterIP: random.chance(3) ? 'None' : `198.19.0.${number + 1}`,
+      clusterIP: clusterIPs[0] ?? 'None',
+      clusterIPs,
       ...random.pick(types),
       ...(random.chance(10) ? { internalTrafficPolicy: 'Local' } : {}),
     },
@@ -75,8 +78,11 @@ function someService(number: number, random: Random): Manifest {
 }
 
 function someSlice(number: number, random: Random): Manifest {
+  // The API lets no slice change its family.
+  const slice = random.between(1, 3)
+  const [addressType, prefix] = slice < 3 ? ['IPv4', '198.18.1.'] : ['IPv6', '2001:db8:18::']
   const endpoints = Array.from({ length: random.between(0, 8) }, () => ({
-    addresses: [`198.18.${random.between(1, 2)}.${random.between(1, 250)}`],
+    addresses: [`${prefix}${random.between(1, 250)}`],
     conditions: { ready: random.chance(80), serving: random.chance(90), terminating: random.chance(10) },
     nodeName: random.pick(['node-a', 'node-b']),
     ...(random.chance(30) ? { hints: { forZones: [{ name: `zone-${random.between(1, 2)}` }] } } : {}),
@@ -85,14 +91,14 @@ function someSlice(number: number, random: Random): Manifest {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: {
-      name: `s${number}-${random.between(1, 2)}`,
+      name: `s${number}-${slice}`,
       namespace: 'soak',
       labels: {
         'kubernetes.io/service-name': `s${random.chance(98) ? number : random.between(0, SERVICES_MAX - 1)}`,
         ...(random.chance(3) ? { 'service.kubernetes.io/headless': '' } : {}),
       },
     },
-    addressType: 'IPv4',
+    addressType,
     ports: [
       { name: 'http', port: random.between(8080, 8081), protocol: 'TCP' },
       { name: 'dns', port: 5353, protocol: 'UDP' },
