@@ -3,45 +3,38 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
+import { formatSocketAddress } from '../cluster/agent-protocol.ts'
 import type { Answer, MemberName, Stage } from '../cluster/index.ts'
 import { CLIENT, NODES, PODS, tally } from '../cluster/index.ts'
-import { CLUSTER_CIDR } from '../cluster/topology.ts'
+import { CLUSTER_CIDR, CLUSTER_CIDR6 } from '../cluster/topology.ts'
 import { startNodes } from './kit.ts'
 import type { ServicePlan } from './objects.ts'
 
 const HAS_BRIDGE_NETFILTER = existsSync('/proc/sys/net/bridge')
 
-const N1 = NODES.n1.ipv4
-/** What n1 masquerades with: the address of the device by which the packet leaves, or another one of its own. */
-const OF_N1 = [N1, '10.244.1.1']
+type Family = 'ipv4' | 'ipv6'
+const FAMILIES: readonly Family[] = ['ipv4', 'ipv6']
 
-/** One pod each, and ClusterIPs that the router sends to n1: clients outside can ask for them, too. */
+/** What n1 masquerades with: the address of the device by which the packet leaves, or another one of its own. */
+const OF_N1: Readonly<Record<Family, readonly string[]>> = {
+  ipv4: [NODES.n1.ipv4, NODES.n1.bridge.split('/')[0] ?? ''],
+  ipv6: [NODES.n1.ipv6, NODES.n1.bridge6.split('/')[0] ?? ''],
+}
+
+/** ClusterIPs that the router sends to n1: clients outside can ask for them, too. */
+const clusterIPs = (number: number) => ({
+  clusterIP: `198.51.100.${number}`,
+  secondClusterIP: `2001:db8:100:1::${number}`,
+})
+
+/** One pod each, but for one of two. */
 const SERVICES: readonly ServicePlan[] = [
-  { name: 'bridged', clusterIP: '198.51.100.1', nodePort: 31_001, pods: ['p1'] },
-  { name: 'routed', clusterIP: '198.51.100.3', nodePort: 31_003, pods: ['p3'] },
-  { name: 'remote', clusterIP: '198.51.100.5', nodePort: 31_005, pods: ['p5'] },
-  {
-    name: 'datagrams',
-    clusterIP: '198.51.100.11',
-    port: 53,
-    protocol: 'UDP',
-    nodePort: 31_011,
-    pods: ['p1'],
-  },
-  {
-    name: 'local',
-    clusterIP: '198.51.100.21',
-    nodePort: 31_021,
-    pods: ['p1', 'p5'],
-    externalTrafficPolicy: 'Local',
-  },
-  {
-    name: 'elsewhere',
-    clusterIP: '198.51.100.25',
-    nodePort: 31_025,
-    pods: ['p5'],
-    externalTrafficPolicy: 'Local',
-  },
+  { name: 'bridged', ...clusterIPs(1), nodePort: 31_001, pods: ['p1'] },
+  { name: 'routed', ...clusterIPs(3), nodePort: 31_003, pods: ['p3'] },
+  { name: 'remote', ...clusterIPs(5), nodePort: 31_005, pods: ['p5'] },
+  { name: 'datagrams', ...clusterIPs(11), port: 53, protocol: 'UDP', nodePort: 31_011, pods: ['p1'] },
+  { name: 'local', ...clusterIPs(21), nodePort: 31_021, pods: ['p1', 'p5'], externalTrafficPolicy: 'Local' },
+  { name: 'elsewhere', ...clusterIPs(25), nodePort: 31_025, pods: ['p5'], externalTrafficPolicy: 'Local' },
 ]
 
 type Seen = 'as itself' | 'as n1' | 'TIMEOUT'
@@ -80,30 +73,37 @@ function describeStage(
     })
     after(() => stage[Symbol.asyncDispose]())
 
-    for (const { who, to, backends, seen } of rows(text)) {
-      test(`${who} → ${to}: ${backends.join(' ')}, ${seen}`, async () => {
-        const [name, kind] = to.split(/ (.*)/)
-        const service = SERVICES.find((plan) => plan.name === name)
-        assert.ok(service, `no service ${name}`)
-        const target = {
-          to:
-            kind === 'ClusterIP' ? `${service.clusterIP}:${service.port ?? 80}` : `${N1}:${service.nodePort}`,
-          protocol: service.protocol === 'UDP' ? 'udp' : 'tcp',
-        } as const
-        const member = stage.cluster.member(who)
-        if (seen === 'TIMEOUT') {
-          assert.deepEqual(tally(await member.request({ ...target, timeoutMs: 500 })), { TIMEOUT: 1 })
-          return
-        }
-        const count = 2 * backends.length
-        const group = await member.open({ ...target, count, timeoutMs: 10_000 })
-        for (const answers of [group.answers, await group.exchange({ timeoutMs: 10_000 })]) {
-          assertSeen(answers, count, backends, seen === 'as n1' ? OF_N1 : [addressOf(who)])
-        }
-        await group.close()
-      })
+    for (const family of FAMILIES) {
+      for (const row of rows(text)) {
+        const { who, to, backends, seen } = row
+        test(`${family}: ${who} → ${to}: ${backends.join(' ')}, ${seen}`, () => check(stage, row, family))
+      }
     }
   })
+}
+
+async function check(stage: Stage, { who, to, backends, seen }: Row, family: Family): Promise<void> {
+  const [name, kind] = to.split(/ (.*)/)
+  const service = SERVICES.find((plan) => plan.name === name)
+  assert.ok(service, `no service ${name}`)
+  const clusterIP = family === 'ipv4' ? service.clusterIP : (service.secondClusterIP ?? '')
+  const [address, port] =
+    kind === 'ClusterIP' ? [clusterIP, service.port ?? 80] : [NODES.n1[family], service.nodePort ?? 0]
+  const target = {
+    to: formatSocketAddress({ address, port }),
+    protocol: service.protocol === 'UDP' ? 'udp' : 'tcp',
+  } as const
+  const member = stage.cluster.member(who)
+  if (seen === 'TIMEOUT') {
+    assert.deepEqual(tally(await member.request({ ...target, timeoutMs: 500 })), { TIMEOUT: 1 })
+    return
+  }
+  const count = 2 * backends.length
+  const group = await member.open({ ...target, count, timeoutMs: 10_000 })
+  for (const answers of [group.answers, await group.exchange({ timeoutMs: 10_000 })]) {
+    assertSeen(answers, count, backends, seen === 'as n1' ? OF_N1[family] : [addressOf(who, family)])
+  }
+  await group.close()
 }
 
 function assertSeen(
@@ -125,15 +125,18 @@ function assertSeen(
   )
 }
 
-function addressOf(who: MemberName): string {
-  if (who === 'client') return CLIENT.ipv4
-  return who === 'n1' || who === 'n2' ? NODES[who].ipv4 : PODS[who].ipv4
+function addressOf(who: MemberName, family: Family): string {
+  if (who === 'client') return CLIENT[family]
+  return who === 'n1' || who === 'n2' ? NODES[who][family] : PODS[who][family]
 }
 
 for (const brNetfilter of [0, 1] as const) {
   describeStage(
     `as kube-proxy does, br_netfilter=${brNetfilter}`,
-    { flags: ['--client-address', 'kube-proxy', '--cluster-cidr', CLUSTER_CIDR], brNetfilter },
+    {
+      flags: ['--client-address', 'kube-proxy', '--cluster-cidr', `${CLUSTER_CIDR},${CLUSTER_CIDR6}`],
+      brNetfilter,
+    },
     `
     p2 → bridged ClusterIP: p1, as itself
     p4 → bridged ClusterIP: p1, as itself
