@@ -79,11 +79,6 @@ export const ROOMS: readonly Room[] = [
   // The model is compared with the table as the kernel is.
   { place: 'tools/conformance/', mayImport: 'everything' },
   { place: 'tools/', mayImport: ['tools/', 'libbpf-ts'] },
-  // They look at what the daemons left in the kernel.
-  {
-    place: 'tools/scenarios/',
-    mayImport: ['tools/', 'libbpf-ts', 'control/layout/', 'control/dataplane/bpf/pins.ts'],
-  },
   {
     place: 'tools/packets/',
     mayImport: ['libbpf-ts', 'control/layout/', 'control/model/address.ts'],
