@@ -27,12 +27,16 @@ export async function startSource(
   signal: AbortSignal,
 ): Promise<StartedSource> {
   const listeners: (() => void)[] = []
-  const store = new Store(nodeName, {
-    changed: () => {
-      for (const listener of listeners) listener()
+  const store = new Store(
+    nodeName,
+    {
+      changed: () => {
+        for (const listener of listeners) listener()
+      },
+      note: (name, message) => log.debug(message, { source: name }),
     },
-    note: (name, message) => log.debug(message, { source: name }),
-  })
+    { needsNode: source.kind === 'kubernetes' },
+  )
   const opened = await openSource({ source, nodeName, withPods }, log)
   try {
     await opened.start(store.attach(opened.name), signal)

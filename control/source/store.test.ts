@@ -40,6 +40,28 @@ describe('the store', () => {
     assert.equal(new Store('n1', { changed: () => undefined, note: () => undefined }).synced, false)
   })
 
+  test('that needs the Node object is synced once it has been there, and says till then what is missing', () => {
+    const events = { changed: () => undefined, note: () => undefined }
+    const store = new Store('n1', events, { needsNode: true })
+    const source = store.attach('kubernetes')
+    const nodeChange = (name: string, object: Node | undefined) => ({
+      kind: 'Node' as const,
+      key: name,
+      object,
+    })
+    const problems = () =>
+      store.problems.map((each) => `${each.object} (${each.place}): ${each.message.slice(0, 21)}`)
+    assert.deepEqual(problems(), [], 'it may be still to come')
+    source.apply([nodeChange('host.example', node('host.example'))])
+    source.synced()
+    assert.equal(store.synced, false)
+    assert.deepEqual(problems(), ['Node n1 (kubernetes): there is no such Node'])
+    source.apply([nodeChange('n1', node('n1'))])
+    assert.deepEqual([store.synced, problems()], [true, []])
+    source.apply([nodeChange('n1', undefined)])
+    assert.deepEqual([store.synced, problems()], [true, []])
+  })
+
   test('names each changed service once, whether it changed itself or in its slices', () => {
     const { store, source, seen } = makeStore()
     source.apply([serviceChange, sliceChange(slice)])

@@ -22,7 +22,16 @@ export interface StoreEvents {
   note(source: string, message: string): void
 }
 
+export interface StoreOptions {
+  /**
+   * Whether nothing is known before this node's Node object is: in a cluster it is there before any pod is, so without
+   * it the name is wrong, and by a wrong name every endpoint is on another node. Default: no.
+   */
+  readonly needsNode?: boolean
+}
+
 interface AttachedSource {
+  readonly name: string
   synced: boolean
   problems: readonly SourceProblem[]
 }
@@ -46,16 +55,19 @@ export class Store {
   /** Of all of them together. */
   #cidrs: readonly string[] = []
   #node: Node | undefined
+  /** The Node object need not be there, or was once: that it goes is its kubelet's affair. */
+  #isNodeKnown: boolean
   #changed = new Set<ServiceKey>()
 
-  constructor(nodeName: string, events: StoreEvents) {
+  constructor(nodeName: string, events: StoreEvents, { needsNode = false }: StoreOptions = {}) {
     this.#nodeName = nodeName
     this.#events = events
+    this.#isNodeKnown = !needsNode
   }
 
   /** The listener for one more source. All sources are attached before any of them starts. */
   attach(name: string): SourceListener {
-    const source: AttachedSource = { synced: false, problems: [] }
+    const source: AttachedSource = { name, synced: false, problems: [] }
     this.#sources.push(source)
     return {
       apply: (changes) => {
@@ -76,8 +88,12 @@ export class Store {
     }
   }
 
-  /** Every source has listed everything once. False while there is no source. */
+  /** Every source has listed everything once, and the Node object was there if it must be. False while there is no source. */
   get synced(): boolean {
+    return this.#isListed && this.#isNodeKnown
+  }
+
+  get #isListed(): boolean {
     return this.#sources.length > 0 && this.#sources.every(({ synced }) => synced)
   }
 
@@ -107,7 +123,16 @@ export class Store {
 
   /** What the sources cannot use at present. */
   get problems(): readonly SourceProblem[] {
-    return this.#sources.flatMap(({ problems }) => problems)
+    const problems = this.#sources.flatMap((source) => source.problems)
+    return this.#isListed && !this.#isNodeKnown ? [...problems, this.#missingNode()] : problems
+  }
+
+  #missingNode(): SourceProblem {
+    const message =
+      'there is no such Node, and nothing is done before there is one: --node-name must name the Node object of this ' +
+      "node, which need not be the host's name"
+    const place = this.#sources.map(({ name }) => name).join(', ')
+    return { object: `Node ${this.#nodeName}`, field: '', message, place }
   }
 
   /** The services that changed, themselves or in their slices, since the last call. */
@@ -167,6 +192,7 @@ export class Store {
   #applyNode(object: Node | undefined): boolean {
     if (isDeepStrictEqual(this.#node, object)) return false
     this.#node = object
+    this.#isNodeKnown ||= object !== undefined
     return true
   }
 

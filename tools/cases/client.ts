@@ -28,6 +28,8 @@ export interface ClientOptions extends Partial<Omit<KubernetesOptions, 'clock' |
   readonly recorder?: Recorder
   /** Whether it keeps what it logged and which problems it told (default true). */
   readonly remembers?: boolean
+  /** Whether it waits for its Node object, as a daemon does (default false: most cases have no Nodes). */
+  readonly needsNode?: boolean
 }
 
 /** One life of a daemon. */
@@ -41,11 +43,17 @@ export class Client implements AsyncDisposable {
   readonly #running: Promise<void>
   #told: readonly string[] = []
 
-  constructor({ remembers = true, recorder = new Recorder(remembers), ...options }: ClientOptions) {
+  constructor({
+    remembers = true,
+    recorder = new Recorder(remembers),
+    needsNode = false,
+    ...options
+  }: ClientOptions) {
     this.recorder = recorder
     this.#dataplane = recorder.dataplane()
     const nodeName = options.nodeName ?? NODE_NAME
-    this.store = new Store(nodeName, { changed: () => loop.request(), note: () => undefined })
+    const events = { changed: () => loop.request(), note: () => undefined }
+    this.store = new Store(nodeName, events, { needsNode })
     const loop = new SyncLoop<Model>(
       {
         inputs: this.store,

@@ -148,7 +148,7 @@ describe('changes under load', () => {
     await eventuallyFrom(() => client.request({ to: `${N1}:31001`, count: 12, timeoutMs: 500 }), WEB.pods)
   })
 
-  test('two services swap their node ports and ClusterIPs in one edit', async () => {
+  test('B23 two services swap their node ports and ClusterIPs in one edit', async () => {
     const { client, pod } = stage.cluster
     const one = { name: 'one', clusterIP: '10.97.0.8', nodePort: 31_008, pods: ['p3'] } as const
     const other = { name: 'other', clusterIP: '10.97.0.9', nodePort: 31_009, pods: ['p5'] } as const
