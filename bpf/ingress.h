@@ -390,6 +390,18 @@ static __always_inline bool is_answer(const struct packet *packet)
 }
 
 /*
+ * A backend answers the node: a client that netfilter masquerades, perhaps. A segment that conntrack calls invalid is
+ * not brought back to the client, and the node's stack would reset the connection of another. Our nft table drops it
+ * by this mark.
+ */
+static __always_inline int pass_to_node(struct __sk_buff *skb, const struct packet *packet)
+{
+	if (may_be_backend(&packet->tuple.source))
+		skb->mark |= mark_accept;
+	return VERDICT_NEXT;
+}
+
+/*
  * No confirmed flow: an unconfirmed one, a new one (VERDICT_OPEN, the frontend
  * in scratch->frontend), or none of our business.
  */
@@ -410,7 +422,7 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 	/* Most of the node's own traffic comes here: what nobody knows its stack refuses. */
 	if (!is_opening(packet) && !is_node_port(packet->tuple.destination_port) &&
 	    is_node_address(&packet->tuple.destination))
-		return VERDICT_NEXT;
+		return pass_to_node(skb, packet);
 	frontend = &scratch->frontend;
 	found = find_frontend(frontend, &packet->tuple.destination, packet->tuple.destination_port, packet->protocol,
 			      false);

@@ -74,6 +74,16 @@ for (const family of FAMILIES) {
       assert.ok(node.receive(UPLINK, tcp({ from: CLIENT, to: '192.168.0.10:30081', flags: 'ACK' })).untouched)
     })
 
+    test('from a backend to the node: passed, and marked for netfilter, which drops it if it makes nothing of it', () => {
+      using node = nodeWithWeb({ have_ct_lookup: 1 })
+      const segment = { from: '10.244.1.3:8080', to: '192.168.0.10:2000' }
+      const outcome = node.receive(UPLINK, tcp({ ...segment, flags: 'ACK' }))
+      assert.deepEqual([outcome.verdict, outcome.mark], ['next', 1 << 13])
+      assert.equal(describe(outcome.packet), `tcp ${segment.from} > ${segment.to} ACK`)
+      assert.ok(node.receive(UPLINK, tcp({ ...segment, flags: 'SYN' })).untouched, 'it opens a connection')
+      assert.ok(node.receive(UPLINK, tcp({ ...segment, from: CLIENT, flags: 'ACK' })).untouched, 'no backend')
+    })
+
     test('(to a pod itself: passed)', () => {
       using node = nodeWithWeb({ have_ct_lookup: 1 })
       const packet = tcp({ from: '10.244.1.2:4000', to: '10.244.1.3:8080', flags: 'ACK' })

@@ -153,4 +153,25 @@ describe('segments far outside of what a connection expects', () => {
       await group.close()
     })
   }
+
+  test('B05 client → a pod of another node, masqueraded: the node does not take them for its own and reset the pod', async () => {
+    const [client, n1] = [stage.cluster.client, stage.cluster.node('n1')]
+    const group = await client.open({ to: `${N1}:31005`, bytes: BYTES })
+    const [answer] = group.answers
+    assert.ok(answer?.ok && answer.peer.address === N1)
+    const [ofClient, ofNode] = [await watch(client, 'p5'), await watch(n1, 'p5')]
+    for (let line = 0; line < LINES; line += 1) {
+      const injected = line % 5 === 0 ? inject('p5', answer) : undefined
+      assert.deepEqual(tally(await group.exchange()), { p5: 1 })
+      await injected
+    }
+    assert.deepEqual(
+      [await ofClient(), await ofNode()].map(({ fromBackend, resets }) => [fromBackend, resets]),
+      [
+        [0, 0],
+        [0, 0],
+      ],
+    )
+    await group.close()
+  })
 })

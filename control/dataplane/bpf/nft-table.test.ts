@@ -22,6 +22,11 @@ table inet sluice {
     type filter hook postrouting priority 110; policy accept;
     meta mark & 0x00004000 != 0 meta mark set meta mark & 0xffffbfff comment "clear 0x00004000"
   }
+
+  chain late_input {
+    type filter hook input priority -1; policy accept;
+    meta mark & 0x00002000 != 0 ct state invalid drop comment "invalid, marked 0x00002000"
+  }
 }
 `,
   )
@@ -48,8 +53,8 @@ describe('masqueraded connections keep clear of the node ports', () => {
 })
 
 describe('what differs from the table that should be there', () => {
-  const chain = (name: string, type: string, prio: number): object => ({
-    chain: { family: 'inet', table: 'sluice', name, type, hook: 'postrouting', prio, policy: 'accept' },
+  const chain = (name: string, type: string, prio: number, hook = 'postrouting'): object => ({
+    chain: { family: 'inet', table: 'sluice', name, type, hook, prio, policy: 'accept' },
   })
   const rule = (name: string, comment?: string): object => ({
     rule: { family: 'inet', table: 'sluice', chain: name, comment, expr: [] },
@@ -59,34 +64,48 @@ describe('what differs from the table that should be there', () => {
     rule('nat_postrouting', 'clear 0x00004000'),
     rule('nat_postrouting', 'masquerade to ports 1024-29999'),
   ]
-  const chains = [chain('nat_postrouting', 'nat', 99), chain('unmark_postrouting', 'filter', 110)]
-  const unmark = rule('unmark_postrouting', 'clear 0x00004000')
+  const chains = [
+    chain('nat_postrouting', 'nat', 99),
+    chain('unmark_postrouting', 'filter', 110),
+    chain('late_input', 'filter', -1, 'input'),
+  ]
+  const others = [
+    rule('unmark_postrouting', 'clear 0x00004000'),
+    rule('late_input', 'invalid, marked 0x00002000'),
+  ]
   const rows: readonly [string, object[], string[]][] = [
-    ['nothing, when all is there', [...chains, ...nat, unmark], []],
+    ['nothing, when all is there', [...chains, ...nat, ...others], []],
     [
       'chains flushed',
       chains,
-      ['the rules of chain nat_postrouting are others', 'the rules of chain unmark_postrouting are others'],
+      ['nat_postrouting', 'unmark_postrouting', 'late_input'].map(
+        (name) => `the rules of chain ${name} are others`,
+      ),
     ],
     [
       'a rule too many',
-      [...chains, ...nat, rule('nat_postrouting'), unmark],
+      [...chains, ...nat, rule('nat_postrouting'), ...others],
       ['the rules of chain nat_postrouting are others'],
     ],
     [
       'the order of the rules',
-      [...chains, ...nat.toReversed(), unmark],
+      [...chains, ...nat.toReversed(), ...others],
       ['the rules of chain nat_postrouting are others'],
     ],
     [
       'the priority of a chain',
-      [chain('nat_postrouting', 'nat', 100), ...chains.slice(1), ...nat, unmark],
+      [chain('nat_postrouting', 'nat', 100), ...chains.slice(1), ...nat, ...others],
       ['chain nat_postrouting is at another hook'],
+    ],
+    [
+      'the hook of a chain',
+      [...chains.slice(0, 2), chain('late_input', 'filter', -1, 'forward'), ...nat, ...others],
+      ['chain late_input is at another hook'],
     ],
     [
       'an empty table',
       [{ table: { family: 'inet', name: 'sluice' } }],
-      ['chain nat_postrouting is missing', 'chain unmark_postrouting is missing'],
+      ['nat_postrouting', 'unmark_postrouting', 'late_input'].map((name) => `chain ${name} is missing`),
     ],
   ]
   for (const [name, nftables, differences] of rows) {
@@ -97,14 +116,15 @@ describe('what differs from the table that should be there', () => {
   }
 
   test('other marks or ports than those of the table', () => {
-    const listing = JSON.stringify({ nftables: [...chains, ...nat, unmark] })
+    const listing = JSON.stringify({ nftables: [...chains, ...nat, ...others] })
     assert.equal(tableDifferences(listing, { ...marks, masquerade: 1 << 15 }, ports).length, 2)
+    assert.equal(tableDifferences(listing, { ...marks, accept: 1 << 15 }, ports).length, 1)
     assert.equal(tableDifferences(listing, marks, { first: 1024, last: 2000 }).length, 1)
   })
 
   for (const answer of ['', 'not JSON', '[]', '{"nftables": 3}', '{"nftables": [null, 1, {"rule": null}]}']) {
     test(`an answer that makes no sense counts as nothing there: ${JSON.stringify(answer)}`, () => {
-      assert.equal(tableDifferences(answer, marks, ports).length, 2)
+      assert.equal(tableDifferences(answer, marks, ports).length, 3)
     })
   }
 })

@@ -1,11 +1,13 @@
 /**
- * Our nft table, as text: the masquerade of packets that carry the masquerade mark.
- *
- * Two chains, because a nat chain sees the first packet of a connection only, while the programs mark every packet:
+ * Our nft table, as text: the masquerade of packets that carry the masquerade mark, and what goes with it. Of a
+ * connection a nat chain sees the first packet only, while the programs mark every packet:
  *
  * - `nat_postrouting`, ahead of the CNI's (priority 99, theirs are at srcnat, 100): clears the mark, then masquerades.
  *   The mark goes first since it survives encapsulation: the outer packet of a VXLAN device would match again.
  * - `unmark_postrouting`, after all of NAT: clears the mark of all the other packets, for the same reason.
+ * - `late_input`: a backend's segment that conntrack calls invalid is not brought back to the client that was masqueraded
+ *   but given to the node, whose stack knows no such connection and would reset it. The programs mark what a backend
+ *   sends to the node with the accept bit; nothing else is dropped here.
  *
  * Every rule carries a comment that names its parameters. What is there is compared by comments: the rest of a rule is
  * printed differently from version to version.
@@ -34,6 +36,8 @@ const HIGHEST_PORT = 60_999
 /** nft's `srcnat` is 100: one less is ahead of every CNI's. */
 const NAT_PRIORITY = 99
 const UNMARK_PRIORITY = 110
+/** Ahead of the administrator's, at 0. */
+const LATE_PRIORITY = -1
 
 interface Rule {
   readonly text: string
@@ -43,6 +47,7 @@ interface Rule {
 interface Chain {
   readonly name: string
   readonly type: 'nat' | 'filter'
+  readonly hook: 'input' | 'postrouting'
   readonly priority: number
   readonly rules: readonly Rule[]
 }
@@ -74,7 +79,7 @@ export function tableDifferences(json: string, marks: Marks, ports: PortRange): 
     const found = held.find((candidate) => candidate.name === chain.name)
     if (found === undefined) return [`chain ${chain.name} is missing`]
     const differences: string[] = []
-    if (found.hook !== 'postrouting' || found.type !== chain.type || found.priority !== chain.priority) {
+    if (found.hook !== chain.hook || found.type !== chain.type || found.priority !== chain.priority) {
       differences.push(`chain ${chain.name} is at another hook`)
     }
     if (found.comments.join('\n') !== chain.rules.map((rule) => rule.comment).join('\n')) {
@@ -93,6 +98,7 @@ function chainsOf(marks: Marks, ports: PortRange): Chain[] {
     {
       name: 'nat_postrouting',
       type: 'nat',
+      hook: 'postrouting',
       priority: NAT_PRIORITY,
       rules: [
         { text: `meta mark & ${bit} == 0 return`, comment: `not marked ${bit}` },
@@ -106,15 +112,28 @@ function chainsOf(marks: Marks, ports: PortRange): Chain[] {
     {
       name: 'unmark_postrouting',
       type: 'filter',
+      hook: 'postrouting',
       priority: UNMARK_PRIORITY,
       rules: [{ text: `meta mark & ${bit} != 0 ${clear.text}`, comment: clear.comment }],
+    },
+    {
+      name: 'late_input',
+      type: 'filter',
+      hook: 'input',
+      priority: LATE_PRIORITY,
+      rules: [
+        {
+          text: `meta mark & ${hex(marks.accept)} != 0 ct state invalid drop`,
+          comment: `invalid, marked ${hex(marks.accept)}`,
+        },
+      ],
     },
   ]
 }
 
 function chainText(chain: Chain): string {
   const rules = chain.rules.map((rule) => `    ${rule.text} comment "${rule.comment}"\n`).join('')
-  const hook = `type ${chain.type} hook postrouting priority ${chain.priority.toString()}; policy accept;`
+  const hook = `type ${chain.type} hook ${chain.hook} priority ${chain.priority.toString()}; policy accept;`
   return `  chain ${chain.name} {\n    ${hook}\n${rules}  }\n`
 }
 
