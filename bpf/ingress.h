@@ -401,6 +401,14 @@ static __always_inline int pass_to_node(struct __sk_buff *skb, const struct pack
 	return VERDICT_NEXT;
 }
 
+/* Who is in no source range of the frontend in the scratch area gets no answer at all. */
+static __always_inline bool is_kept_out(struct scratch *scratch, const addr_t *client)
+{
+	scratch->asked.client = *client;
+	return fill_request(&scratch->asked, &scratch->frontend, CLIENT_CLASS_INTERNAL) &&
+	       is_guarded(&scratch->asked, &scratch->frontend) && !is_in_source_ranges(&scratch->asked);
+}
+
 /*
  * No confirmed flow: an unconfirmed one, a new one (VERDICT_OPEN, the frontend
  * in scratch->frontend), or none of our business.
@@ -409,7 +417,7 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 {
 	struct scratch *scratch = get_scratch();
 	struct frontend *frontend;
-	bool found;
+	bool found, silent;
 	__u32 reason;
 	int verdict;
 
@@ -429,8 +437,13 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 	if (found && frontend->kind == FRONTEND_KIND_NODE_PORT && is_answer(packet))
 		return VERDICT_NEXT;
 	reason = found ? DROP_REASON_NONE : reason_without_frontend(&packet->tuple.destination);
-	if (!is_opening(packet))
-		return found || reason ? through_others(skb, packet) : VERDICT_NEXT;
+	if (!is_opening(packet)) {
+		if (!found && !reason)
+			return VERDICT_NEXT;
+		verdict = through_others(skb, packet);
+		silent = found ? is_kept_out(scratch, &packet->tuple.source) : reason == DROP_REASON_UNALLOCATED;
+		return verdict == VERDICT_REJECT && silent ? VERDICT_DROP : verdict;
+	}
 	if (found)
 		return VERDICT_OPEN;
 	if (reason == DROP_REASON_NONE)

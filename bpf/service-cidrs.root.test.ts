@@ -60,6 +60,13 @@ for (const family of FAMILIES) {
       })
     }
 
+    test('what opens nothing is dropped too, if netfilter does not know it', () => {
+      using node = createNode()
+      const segment = tcp({ from: CLIENT, to: '10.96.7.7:80', flags: 'ACK' })
+      assert.equal(node.receive(PORT1, segment).verdict, 'drop')
+      assert.deepEqual(node.datapath.drops(), { NO_FLOW: 1 })
+    })
+
     test('a frame for another station passes', () => {
       using node = createNode()
       const frame = tcp({

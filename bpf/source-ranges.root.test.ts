@@ -95,6 +95,15 @@ for (const family of FAMILIES) {
       assert.deepEqual(node.datapath.drops(), { SOURCE_RANGE: 2 })
     })
 
+    test('who is kept out gets no answer to what opens nothing either', () => {
+      using guarded = guardedNode()
+      const { node } = guarded
+      const send = (from: string) =>
+        node.receive(UPLINK, tcp({ from: `${from}:4000`, to: `${VIP}:80`, flags: 'ACK' })).verdict
+      assert.deepEqual([send(BLOCKED), send(ALLOWED)], ['drop', 'redirect'])
+      assert.deepEqual(node.datapath.drops(), { NO_FLOW: 2 })
+    })
+
     test('none at all let nobody in', () => {
       using guarded = guardedNode({ sourceRanges: [] })
       assert.equal(ask(guarded.node, UPLINK, ALLOWED, `${VIP}:80`), 'drop')
