@@ -176,14 +176,31 @@ function endpointObject(endpoint: EndpointPlan, family: RowFamily): object {
   }
 }
 
-/** The Node object of one of the two; a zone of '' leaves the label away. */
-export function nodeObject(name: NodeName, zone: string): object {
+/** Of the nodes, as long as no row says otherwise. */
+export const ZONES: Readonly<Record<NodeName, string>> = { n1: 'zone-a', n2: 'zone-b' }
+
+/** What rows change of this node's object. */
+export interface NodeChange {
+  /** Empty: it has no label. */
+  readonly zone?: string
+  readonly taints?: readonly object[]
+  readonly deletionTimestamp?: string
+}
+
+function nodeObject(
+  name: NodeName,
+  { zone = ZONES[name], taints = [], deletionTimestamp }: NodeChange = {},
+): object {
   const { ipv4, ipv6, podCidr, podCidr6 } = NODES[name]
   return {
     apiVersion: 'v1',
     kind: 'Node',
-    metadata: { name, labels: zone === '' ? {} : { 'topology.kubernetes.io/zone': zone } },
-    spec: { podCIDR: podCidr, podCIDRs: [podCidr, podCidr6] },
+    metadata: {
+      name,
+      labels: zone === '' ? {} : { 'topology.kubernetes.io/zone': zone },
+      ...optional('deletionTimestamp', deletionTimestamp),
+    },
+    spec: { podCIDR: podCidr, podCIDRs: [podCidr, podCidr6], taints },
     status: {
       addresses: [
         { type: 'InternalIP', address: ipv4 },
@@ -193,10 +210,7 @@ export function nodeObject(name: NodeName, zone: string): object {
   }
 }
 
-/** Of the nodes, as long as no row says otherwise. */
-export const ZONES: Readonly<Record<NodeName, string>> = { n1: 'zone-a', n2: 'zone-b' }
-
-/** Both Node objects, this node's in any zone. */
-export function nodeObjects(zone: string = ZONES.n1): readonly object[] {
-  return [nodeObject('n1', zone), nodeObject('n2', ZONES.n2)]
+/** Both Node objects, this node's with a change. */
+export function nodeObjects(change: NodeChange = {}): readonly object[] {
+  return [nodeObject('n1', change), nodeObject('n2')]
 }

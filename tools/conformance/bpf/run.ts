@@ -102,9 +102,10 @@ class BpfRun {
       const instance = instanceNamed(stage.instances, row.setup, family)
       return await playRow(row, family, new BpfSubject(stage, instance, clientAddress), clientAddress)
     } catch (error) {
-      return { failures: [`IPv${family}: ${messageOf(error)}`], deviations: [] }
+      const oneLine = messageOf(error).replace(/\s+/g, ' ')
+      return { failures: [`IPv${family}: ${oneLine}`], deviations: [] }
     } finally {
-      if (changesZone(row)) stage.setZone()
+      if (changesZone(row)) stage.setNode()
     }
   }
 }

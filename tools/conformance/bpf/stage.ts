@@ -24,7 +24,7 @@ import {
 } from '../addresses.ts'
 import { ROWS } from '../instances.ts'
 import type { ClientAddress } from '../judge.ts'
-import { manifestText, nodeObjects, objectsOf, serviceCIDR, ZONES } from '../objects.ts'
+import { manifestText, type NodeChange, nodeObjects, objectsOf, serviceCIDR } from '../objects.ts'
 import { type Variant, variantFlags } from '../variants.ts'
 
 /** Room for all set-ups of both families. */
@@ -60,7 +60,7 @@ export class ConformanceStage implements AsyncDisposable {
     const stage = await setStage({ prefix, examples: [], source: 'kubernetes', mapSizes: MAP_SIZES })
     const built = new ConformanceStage(stage, instances)
     try {
-      built.setZone()
+      built.setNode()
       stage.write('service-cidr', manifestText([serviceCIDR('kubernetes', SERVICE_CIDRS.first)]))
       for (const instance of instances) stage.write(instance.name, manifestText(objectsOf(instance)))
       await runScript(addressScript(prefix, instances))
@@ -94,9 +94,9 @@ export class ConformanceStage implements AsyncDisposable {
     this.stage.write(instance.name, manifestText(objectsOf(instance, name)))
   }
 
-  /** The zone of this node; empty: its label is away. */
-  setZone(zone: string = ZONES.n1): void {
-    this.stage.write('nodes', manifestText(nodeObjects(zone)))
+  /** The Node object of this node is another; without an argument as it was. */
+  setNode(change: NodeChange = {}): void {
+    this.stage.write('nodes', manifestText(nodeObjects(change)))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

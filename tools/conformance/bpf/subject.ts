@@ -28,7 +28,7 @@ export class BpfSubject implements Subject {
   }
 
   setZone(zone: string): void {
-    this.#stage.setZone(zone)
+    this.#stage.setNode({ zone })
   }
 
   async probe(

@@ -66,7 +66,7 @@ export class ModelSubject {
 
   #set(): void {
     const objects = [
-      ...nodeObjects(this.#zone),
+      ...nodeObjects({ zone: this.#zone }),
       serviceCIDR('kubernetes', SERVICE_CIDRS.first),
       ...objectsOf(this.#options.instance, this.#change),
     ]

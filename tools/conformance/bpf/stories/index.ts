@@ -2,6 +2,7 @@
 
 import { AFFINITY_STORIES } from './affinity.ts'
 import { FLOW_STORIES } from './flows.ts'
+import { HEALTH_STORIES } from './health.ts'
 import { INVALID_STORIES } from './invalid.ts'
 import { LOAD_STORIES } from './load.ts'
 import { RESTART_STORIES } from './restarts.ts'
@@ -10,6 +11,7 @@ import type { Story } from './story.ts'
 export const STORIES: Readonly<Record<string, Story>> = {
   ...AFFINITY_STORIES,
   ...FLOW_STORIES,
+  ...HEALTH_STORIES,
   ...INVALID_STORIES,
   ...LOAD_STORIES,
   ...RESTART_STORIES,
