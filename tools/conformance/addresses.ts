@@ -13,7 +13,7 @@ export interface Instance {
   readonly name: string
   readonly setup: Setup
   readonly families: readonly RowFamily[]
-  /** Its number among all. */
+  /** The number of the set-up: a byte of its addresses. Both families share it. */
   readonly block: number
 }
 
@@ -52,8 +52,10 @@ export function ownAddress({ block }: Instance, place: OwnPlace, family: RowFami
   return family === 4 ? `198.18.${block}.${number}` : `2001:db8:18::${hex(block)}:${number}`
 }
 
-export function nodePort({ block }: Instance, index: number): number {
-  return NODE_PORT_FIRST + block * NODE_PORTS_EACH + index
+/** Node ports are the same for both families, so the instances of one set-up have different ones. */
+export function nodePort({ block, families }: Instance, index: number): number {
+  const place = 2 * block + (families[0] === 6 ? 1 : 0)
+  return NODE_PORT_FIRST + place * NODE_PORTS_EACH + index
 }
 
 /** Address of a member, by family. */

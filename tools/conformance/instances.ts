@@ -11,20 +11,26 @@ export const ROWS_BY_ID: ReadonlyMap<string, Row> = new Map(ROWS.map((row) => [r
 
 const SETUPS: ReadonlyMap<string, Setup> = new Map(SECTIONS.flatMap(({ setups }) => Object.entries(setups)))
 
-/** Set-ups by name and family; a dual one is under both. */
-export type Instances = ReadonlyMap<string, Instance>
+/** A block is a byte of an IPv4 address. None is 0, which IPv6 would write in another way. */
+const BLOCKS_MAX = 255
 
 /** All set-ups of these families. */
 export function instancesFor(families: readonly RowFamily[]): readonly Instance[] {
-  const instances: Instance[] = []
-  for (const [name, setup] of SETUPS) {
-    const variants: readonly (readonly RowFamily[])[] =
-      setup.families === 'dual' ? (families.length === 2 ? [[4, 6]] : []) : families.map((family) => [family])
-    for (const each of variants) {
-      instances.push({ name: `${name}-${each.join('')}`, setup, families: each, block: instances.length })
-    }
-  }
-  return instances
+  if (SETUPS.size > BLOCKS_MAX) throw new Error(`there are more than ${BLOCKS_MAX} set-ups`)
+  return [...SETUPS].flatMap(([name, setup], index) =>
+    familiesOfSetup(setup, families).map((each) => ({
+      name: `${name}-${each.join('')}`,
+      setup,
+      families: each,
+      block: index + 1,
+    })),
+  )
+}
+
+/** A dual one exists once, where both are asked for. */
+function familiesOfSetup(setup: Setup, families: readonly RowFamily[]): readonly (readonly RowFamily[])[] {
+  if (setup.families !== 'dual') return families.map((family) => [family])
+  return families.length === 2 ? [families] : []
 }
 
 export function instanceNamed(instances: readonly Instance[], setup: string, family: RowFamily): Instance {
