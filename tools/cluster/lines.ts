@@ -7,8 +7,9 @@ export function readLines(stream: Readable, onLine: (line: string) => void): voi
   let rest = ''
   stream.setEncoding('utf8')
   stream.on('data', (chunk: string) => {
-    rest += chunk
-    const lines = rest.split('\n')
+    // Only what is new is searched: a line may be of many chunks.
+    const [first = '', ...more] = chunk.split('\n')
+    const lines = [rest + first, ...more]
     rest = lines.pop() ?? ''
     for (const line of lines) onLine(line)
   })

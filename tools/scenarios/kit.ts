@@ -55,6 +55,11 @@ export function assertAllFrom(answers: readonly Answer[], backend: string, messa
   assert.deepEqual(tally(answers), { [backend]: answers.length }, message)
 }
 
+/** No answer came, each time for this reason: `ECONNREFUSED`, `TIMEOUT`, … */
+export function assertAllFail(answers: readonly Answer[], error: string, message?: string): void {
+  assert.deepEqual(tally(answers), { [error]: answers.length }, message)
+}
+
 /** Asks until the answers come from exactly these backends, or fail with exactly these errors. Fails when they do not in time. */
 export async function eventuallyFrom(
   ask: () => Promise<readonly Answer[]>,
