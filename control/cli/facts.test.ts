@@ -39,6 +39,8 @@ function service(over: Partial<ServiceFact> = {}): ServiceFact {
     choices: { ClusterIP: both, NodePort: both, LoadBalancer: both, ExternalIP: both },
     scheduler: 'round-robin',
     affinitySeconds: 0,
+    sourceRanges: undefined,
+    nodeAllowed: true,
     connections: 12n,
     refused: 0n,
     packets: 40n,
@@ -95,6 +97,20 @@ default/web:http  TCP       10.96.0.10:80  ClusterIP  cluster                   
     )
   })
 
+  it('says that a load-balancer address is guarded, and names whom it is open to in JSON', () => {
+    const guarded = service({
+      frontends: [{ kind: 'LoadBalancer', address: '203.0.113.9', port: 80 }],
+      sourceRanges: ['10.0.0.0/8', '192.0.2.0/24'],
+      nodeAllowed: false,
+    })
+    assert.match(
+      servicesText([guarded], ALL, 'table'),
+      /203\.0\.113\.9:80 +LoadBalancer +cluster, 2 source ranges /,
+    )
+    const [json] = JSON.parse(servicesText([guarded], ALL, 'json')).services
+    assert.deepEqual([json.sourceRanges, json.nodeAllowed], [['10.0.0.0/8', '192.0.2.0/24'], false])
+  })
+
   it('shows the first backends of many and counts the rest', () => {
     const many = Array.from({ length: 250 }, (_, i) => at(`10.244.3.${i}`))
     const text = servicesText([service({ lists: { cluster: many, local: [] } })], ALL, 'table')
@@ -141,6 +157,8 @@ default/web:http  TCP       10.96.0.10:80  ClusterIP  cluster                   
           local: [],
           scheduler: 'round-robin',
           affinitySeconds: 0,
+          sourceRanges: null,
+          nodeAllowed: true,
           connections: 12,
           refused: 0,
           packets: 40,

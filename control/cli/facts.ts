@@ -44,6 +44,10 @@ export interface ServiceFact {
   readonly scheduler: Scheduler
   /** 0: none. */
   readonly affinitySeconds: number
+  /** Canonical CIDRs of the clients of its load-balancer addresses; undefined: everybody. */
+  readonly sourceRanges: readonly string[] | undefined
+  /** Whether sockets of the node may use the load-balancer addresses. */
+  readonly nodeAllowed: boolean
   /** Flows and sockets that were balanced. */
   readonly connections: bigint
   /** Those that were refused, for want of an endpoint or of room. */

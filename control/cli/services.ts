@@ -57,7 +57,13 @@ function policyText(fact: ServiceFact, { kind }: FrontendFact): string {
   const { internal, external } = fact.choices[kind]
   const inside = choiceText(fact, internal)
   const outside = choiceText(fact, external)
-  return inside === outside ? inside : `${inside}, external: ${outside}`
+  const lists = inside === outside ? inside : `${inside}, external: ${outside}`
+  return kind === 'LoadBalancer' ? `${lists}${rangesText(fact)}` : lists
+}
+
+/** Whom a load-balancer address is open to; JSON has the ranges. */
+function rangesText({ sourceRanges }: ServiceFact): string {
+  return sourceRanges === undefined ? '' : `, ${counted(sourceRanges.length, 'source range')}`
 }
 
 /** What an empty list means matters, and is printed, only when it is empty. */
@@ -105,6 +111,8 @@ function serviceJson(fact: ServiceFact): unknown {
     local: lists.local,
     scheduler: fact.scheduler,
     affinitySeconds: fact.affinitySeconds,
+    sourceRanges: fact.sourceRanges ?? null,
+    nodeAllowed: fact.nodeAllowed,
     connections: fact.connections,
     refused: fact.refused,
     packets: fact.packets,

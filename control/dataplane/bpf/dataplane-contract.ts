@@ -87,6 +87,8 @@ function syncing(world: World): void {
     assert.deepEqual(web?.choices, WEB.choices)
     assert.deepEqual([web?.clusterIP, web?.affinitySeconds, web?.scheduler], ['10.96.0.1', 60, 'round-robin'])
     assert.deepEqual([web?.connections, web?.refused], [0n, 0n])
+    assert.deepEqual([web?.sourceRanges, web?.nodeAllowed], [['10.0.0.0/8'], true])
+    assert.deepEqual([dns?.sourceRanges, dns?.nodeAllowed], [undefined, true])
     assert.deepEqual([dns?.service.portName, dns?.service.protocol], ['dns', 'UDP'])
     assert.deepEqual(
       inspector.backends().map(({ address, state, lists }) => [address, state, lists]),

@@ -15,6 +15,7 @@ import {
   nodeportKey,
   type Service as ServiceEntry,
   service as serviceCodec,
+  serviceFlag,
   whenEmpty,
 } from '../../layout/generated.ts'
 import type { ServiceIdentity } from '../../layout/identity.ts'
@@ -29,6 +30,9 @@ import type {
   Protocol,
   Scheduler,
 } from '../../model/types.ts'
+
+/** A key of `source_ranges` has the service before the address, and its prefix counts it. */
+const SERVICE_BITS = 32
 
 /** What a service port is called. */
 export interface InspectedName {
@@ -69,6 +73,10 @@ export interface InspectedService {
   readonly scheduler: Scheduler
   /** 0: none. */
   readonly affinitySeconds: number
+  /** Canonical CIDRs, sorted as text: the clients of its load-balancer addresses; undefined: everybody. */
+  readonly sourceRanges: readonly string[] | undefined
+  /** Whether sockets of the node may use the load-balancer addresses. */
+  readonly nodeAllowed: boolean
   /** Flows and sockets that were balanced. */
   readonly connections: bigint
   /** Those that were refused, for want of an endpoint or of room. */
@@ -165,8 +173,17 @@ function decodeService(
     choices: decodeChoices(entry),
     scheduler: nameOf(SCHEDULERS, entry.scheduler) ?? 'round-robin',
     affinitySeconds: entry.affinitySeconds,
+    sourceRanges: (entry.flags & serviceFlag.SOURCE_RANGES) === 0 ? undefined : sourceRanges(mirror, id),
+    nodeAllowed: (entry.flags & serviceFlag.NODE_DENIED) === 0,
     ...counters,
   }
+}
+
+function sourceRanges(mirror: Mirror, id: number): string[] {
+  return Array.from(mirror.sourceRanges.get(id) ?? [], (key) => {
+    const { address, prefixLength } = mirror.layout.sourceRangeKey.decode(viewOf(keyBytes(key)), 0)
+    return `${addressText(address)}/${prefixLength - SERVICE_BITS}`
+  }).sort()
 }
 
 function frontendsByService(mirror: Mirror): Map<number, InspectedFrontend[]> {
