@@ -35,24 +35,31 @@ const NODE = [
   { address: '2001:db8::10', nodePort: true, loopback: false },
 ]
 
+const IPV4_ROW = [1, 'ipv4', '10.96.0.1', '10.0.0.1 10.0.0.2']
+const IPV6_ROW = [2, 'ipv6', 'fd00:96::1', 'fd00::1 fd00::2']
+
+/** What the maps hold: id, family, ClusterIP and backends of each service. */
+function rows({ kernel }: World, root: string): unknown[][] {
+  using inspector = openInspector(root, kernel)
+  return inspector.services().map(({ id, service, clusterIP, lists }) => {
+    return [id, service.family, clusterIP, lists.cluster.map(({ address }) => address).join(' ')]
+  })
+}
+
 /** Declares its tests. */
 export function familiesContract(world: World, start: Start): void {
-  const services = (root: string) => {
-    using inspector = openInspector(root, world.kernel)
-    return inspector.services().map(({ id, service, clusterIP, lists }) => {
-      return [id, service.family, clusterIP, lists.cluster.map(({ address }) => address).join(' ')]
-    })
-  }
-  const IPV4_ROW = [1, 'ipv4', '10.96.0.1', '10.0.0.1 10.0.0.2']
-  const IPV6_ROW = [2, 'ipv6', 'fd00:96::1', 'fd00::1 fd00::2']
+  serving(world, start)
+  failing(world, start)
+}
 
+function serving(world: World, start: Start): void {
   test('both families are served, with service ids that they share and node addresses of their own', async () => {
     using root = world.pinFolder('both')
     await using dataplane = await start(root.path)
     assert.deepEqual([dataplane.families, [...dataplane.refused]], [['ipv4', 'ipv6'], []])
     assert.deepEqual((await dataplane.sync(BOTH, undefined)).failed, [])
     assert.equal((await dataplane.setNodeAddresses(NODE)).written, 2)
-    assert.deepEqual(services(root.path), [IPV4_ROW, IPV6_ROW])
+    assert.deepEqual(rows(world, root.path), [IPV4_ROW, IPV6_ROW])
     for (const suffix of [4, 6]) {
       for (const map of ['nodeports', 'node_addresses'])
         assert.equal([...dataplane.map(`${map}${suffix}`).entries()].length, 1, `${map}${suffix}`)
@@ -70,9 +77,11 @@ export function familiesContract(world: World, start: Start): void {
     const { written, deleted } = await dataplane.sync(stateOf([BASE]), new Set(['test/web']))
     // Its list, its backends, its service; frontend, node port, ClusterIP and name.
     assert.deepEqual([written, deleted], [1 + 2 + 1, 4])
-    assert.deepEqual(services(root.path), [IPV4_ROW])
+    assert.deepEqual(rows(world, root.path), [IPV4_ROW])
   })
+}
 
+function failing(world: World, start: Start): void {
   test('what fails in one family, or throws, hinders the other as little as it can', async () => {
     using root = world.pinFolder('one-fails')
     const broken = (targets: Targets): Targets =>
@@ -91,11 +100,11 @@ export function familiesContract(world: World, start: Start): void {
     const report = await dataplane.sync(BOTH, undefined)
     assert.deepEqual(report.failed, ['ipv4: broken by the test'])
     assert.ok(
-      services(root.path).some(([, family, , backends]) => family === 'ipv6' && backends === IPV6_ROW[3]),
+      rows(world, root.path).some(([, family, , backends]) => family === 'ipv6' && backends === IPV6_ROW[3]),
     )
     isBroken = false
     assert.deepEqual((await dataplane.sync(BOTH, new Set())).failed, [])
-    assert.deepEqual(services(root.path), [IPV4_ROW, IPV6_ROW])
+    assert.deepEqual(rows(world, root.path), [IPV4_ROW, IPV6_ROW])
   })
 
   test('a family that the kernel refuses is named, and the other one is served', async () => {
@@ -112,6 +121,6 @@ export function familiesContract(world: World, start: Start): void {
     await using dataplane = await start(root.path, { kernel: refusing })
     assert.deepEqual([dataplane.families, [...dataplane.refused.keys()]], [['ipv4'], ['ipv6']])
     assert.deepEqual((await dataplane.sync(BOTH, undefined)).failed, [])
-    assert.deepEqual(services(root.path), [IPV4_ROW])
+    assert.deepEqual(rows(world, root.path), [IPV4_ROW])
   })
 }
