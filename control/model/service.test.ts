@@ -37,6 +37,37 @@ describe('services that are none of ours', () => {
   }
 })
 
+describe('names that no map could hold', () => {
+  const CONTROL = 'web\u0000x'
+  const table: readonly [string, Partial<Service>, string][] = [
+    ['a namespace of 64 bytes', { namespace: 'n'.repeat(64) }, 'metadata.namespace'],
+    ['a name with a control character', { name: CONTROL }, 'metadata.name'],
+    ['a name of many bytes in few characters', { name: 'ä'.repeat(40) }, 'metadata.name'],
+    ['a port name of 64 bytes', { ports: [makePort({ name: 'p'.repeat(64) })] }, 'spec.ports[0].name'],
+  ]
+  for (const [what, fields, field] of table) {
+    test(`${what} is refused by the field`, () => {
+      const service = makeService(fields)
+      const { desired, problems } = desiredState(makeCluster([service]), makeNodeFacts())
+      assert.deepEqual([...desired.services.values()].flat(), [])
+      assert.deepEqual(
+        problems.map((problem) => problem.field),
+        [field],
+      )
+      assert.match(problems[0]?.message ?? '', /1 to 63 printable ASCII characters/)
+    })
+  }
+
+  test('the longest ones are taken, and so is a port without a name beside one with a name', () => {
+    const long = 'n'.repeat(63)
+    const { desired, problems } = desiredState(
+      makeCluster([makeService({ namespace: long, name: long, ports: [makePort({ name: long })] })]),
+      makeNodeFacts(),
+    )
+    assert.deepEqual([[...desired.services.keys()], problems], [[`${long}/${long}`], []])
+  })
+})
+
 const FOREIGN = 'is of a family that the service has no ClusterIP of; it is left out'
 
 describe('frontends', () => {

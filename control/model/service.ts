@@ -5,6 +5,7 @@
 
 import { isSpecialAddress, parseAddress, parseCidr } from './address.ts'
 import type { FrontendKey } from './claims.ts'
+import { isName, NAME_RULE } from './name.ts'
 import { isPort, isProtocol } from './port.ts'
 import type {
   Family,
@@ -98,7 +99,7 @@ export function readService(service: Service): WantedService | undefined {
   const complain: Complain = (field, message) => problems.push({ object, field, message })
   const addresses = readAddresses(service, complain)
   const ranges = readSourceRanges(service, complain)
-  const ports = readPorts(service, complain)
+  const ports = hasNames(service, complain) ? readPorts(service, complain) : []
   const created = Date.parse(service.creationTimestamp)
   return {
     ports: wantedPorts(addresses, ports, ranges, complain),
@@ -109,6 +110,13 @@ export function readService(service: Service): WantedService | undefined {
     createdAt: Number.isNaN(created) ? Number.POSITIVE_INFINITY : created,
     problems,
   }
+}
+
+/** Without a name that can be told from every other one there is no service. */
+function hasNames(service: Service, complain: Complain): boolean {
+  const wrong = (['namespace', 'name'] as const).filter((field) => !isName(service[field]))
+  for (const field of wrong) complain(`metadata.${field}`, `it ${NAME_RULE}; the service is left out`)
+  return wrong.length === 0
 }
 
 function isSkipped(service: Service): boolean {
@@ -189,6 +197,8 @@ function readPorts(service: Service, complain: Complain): readonly CheckedPort[]
       )
     } else if (!isPort(spec.port)) {
       complain(`${field}.port`, `${spec.port} is not a port from 1 to 65535; the port is left out`)
+    } else if (spec.name !== '' && !isName(spec.name)) {
+      complain(`${field}.name`, `it ${NAME_RULE}; the port is left out`)
     } else if (names.has(name)) {
       complain(`${field}.name`, `a ${spec.protocol} port of that name is listed before; this one is left out`)
     } else {
