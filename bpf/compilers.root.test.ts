@@ -23,3 +23,17 @@ for (const compiler of installedCompilers()) {
     })
   })
 }
+
+test('the programs load on a kernel that has no function to ask netfilter with', () => {
+  const [compiler] = installedCompilers()
+  assert.ok(compiler)
+  const names = ['bpf_skb_ct_lookup', 'bpf_ct_release'].map((name) => `-D${name}=no_such_function_${name}`)
+  const command = `${compiler.command} ${names.join(' ')}`
+  withObjects({ ...compiler, command }, (paths) => {
+    for (const family of [4, 6] as const) {
+      const options = { family, objectFolder: dirname(paths[0] ?? '') }
+      createDatapath(options)[Symbol.dispose]()
+      assert.throws(() => createDatapath({ ...options, constants: { have_ct_lookup: 1 } }), `IPv${family}`)
+    }
+  })
+})
