@@ -11,6 +11,7 @@ import { keepHeapSmall } from '../heap.ts'
 import { layoutOf } from '../layout/family.ts'
 import { createLog, type Logger } from '../log.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from '../model/desired.ts'
+import { localCidrs } from '../model/settings.ts'
 import type { Family } from '../model/types.ts'
 import { watchNode } from '../node/watch.ts'
 import { SyncLoop } from '../sync/loop.ts'
@@ -153,9 +154,9 @@ function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
   const firstSync = Promise.withResolvers<string>()
   let addresses: readonly string[] = []
   const facts = () => nodeFacts(options.nodeName, store.cluster.node, addresses, options.model)
-  // Its addresses are not told yet, rather than none: a restart must not close the node ports for a moment, or open all.
-  const isNodeUnknown = () =>
-    options.model.nodePortAddresses === 'primary' && store.cluster.node === undefined && !store.synced
+  const { detectLocal, nodePortAddresses } = options.model
+  // What it says is not told yet, rather than nothing: a restart must not close the node ports for a moment, or open all.
+  const isNodeUnknown = () => store.cluster.node === undefined && !store.synced
   const loop = new SyncLoop<Model>({
     inputs: store,
     model: { empty: emptyModel, update: updateDesired },
@@ -166,10 +167,12 @@ function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
   })
   const follower = new NodeFollower({
     internalIPs: () => store.cluster.node?.internalIPs ?? [],
-    detection: facts,
+    detectLocal,
+    localCidrs: () =>
+      detectLocal.mode === 'NodeCIDR' && isNodeUnknown() ? undefined : Object.values(localCidrs(facts())),
     setLocalCidrs: (cidrs) => dataplane.setLocalCidrs(cidrs),
     setDevices: (devices) => attachments.setDevices(devices),
-    nodePorts: () => (isNodeUnknown() ? undefined : facts()),
+    nodePorts: () => (nodePortAddresses === 'primary' && isNodeUnknown() ? undefined : facts()),
     setNodeAddresses: (wanted) => dataplane.setNodeAddresses(wanted),
     addressesChanged: (changed) => {
       addresses = changed

@@ -5,7 +5,7 @@ import type { SyncReport } from '../dataplane/dataplane.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'
 import type { Logger } from '../log.ts'
 import { type NodePortFacts, nodePortWarnings, takesNodePorts } from '../model/node-ports.ts'
-import { type Detection, localCidrs } from '../model/settings.ts'
+import type { DetectLocal } from '../model/settings.ts'
 import { classifyDevices, NO_PATTERNS } from '../node/classify.ts'
 import { detectLocal } from '../node/detect-local.ts'
 import { type NodeSnapshot, nodeAddresses } from '../node/state.ts'
@@ -14,7 +14,9 @@ export interface NodeFollowerOptions {
   /** Of the Node object; empty while the source has none. */
   readonly internalIPs: () => readonly string[]
   /** Whom to take for a pod of this node. */
-  readonly detection: () => Detection
+  readonly detectLocal: DetectLocal
+  /** The ranges of local pods; undefined while they are not known: then the kernel keeps what it has. */
+  readonly localCidrs: () => readonly string[] | undefined
   readonly setLocalCidrs: (cidrs: readonly string[]) => void
   readonly setDevices: (devices: readonly AttachableDevice[]) => Promise<void>
   /** What tells which addresses take node ports; undefined while it is not known: then the kernel keeps what it has. */
@@ -78,15 +80,14 @@ export class NodeFollower {
   }
 
   #setLocalCidrs(): void {
-    const { detection, setLocalCidrs, log } = this.#options
-    const { settings, podCIDRs } = detection()
-    const cidrs = Object.values(localCidrs({ settings, podCIDRs }))
-    const text = cidrs.join()
-    if (text === this.#localCidrs) return
+    const { detectLocal: how, setLocalCidrs, log } = this.#options
+    const cidrs = this.#options.localCidrs()
+    const text = cidrs?.join()
+    if (cidrs === undefined || text === this.#localCidrs) return
     try {
       setLocalCidrs(cidrs)
       this.#localCidrs = text
-      if (settings.detectLocal.mode === 'NodeCIDR' && cidrs.length === 0) {
+      if (how.mode === 'NodeCIDR' && cidrs.length === 0) {
         log.warn(
           'the Node object has no spec.podCIDRs: until it has, --detect-local-mode NodeCIDR takes nobody for a pod',
         )
@@ -144,7 +145,7 @@ export class NodeFollower {
     this.#internalIPs = this.#options.internalIPs()
     const devices = detectLocal(
       classifyDevices(snapshot, this.#internalIPs, NO_PATTERNS),
-      this.#options.detection().settings.detectLocal,
+      this.#options.detectLocal,
     )
     const classes = new Map(devices.map((device) => [device.name, device.class]))
     for (const { name, class: deviceClass, why } of devices) {

@@ -1,7 +1,11 @@
 /** What the eBPF dataplane does with two IP families, on the kernel and on a fake of it: a part of its contract. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { BpfError, type Kernel } from 'libbpf-ts'
+import { BpfError, type Kernel, typedMap, u32 } from 'libbpf-ts'
+import { viewOf } from '../../layout/bytes.ts'
+import { familyLayouts } from '../../layout/family.ts'
+import { datapathState } from '../../layout/generated.ts'
+import { addressText } from '../../model/address.ts'
 import type { BpfDataplane, BpfDataplaneOptions } from './dataplane.ts'
 import { openInspector } from './inspect.ts'
 import { servicePort, stateOf } from './test-kit.ts'
@@ -50,6 +54,7 @@ function rows({ kernel }: World, root: string): unknown[][] {
 export function familiesContract(world: World, start: Start): void {
   serving(world, start)
   failing(world, start)
+  settings(world, start)
 }
 
 function serving(world: World, start: Start): void {
@@ -122,5 +127,48 @@ function failing(world: World, start: Start): void {
     assert.deepEqual([dataplane.families, [...dataplane.refused.keys()]], [['ipv4'], ['ipv6']])
     assert.deepEqual((await dataplane.sync(BOTH, undefined)).failed, [])
     assert.deepEqual(rows(world, root.path), [IPV4_ROW])
+  })
+}
+
+/** What is set beside the services, in each family. */
+function settings(world: World, start: Start): void {
+  test('the ranges of local clients are those that were told last, each in its family, and adopted', async () => {
+    using root = world.pinFolder('local-cidrs')
+    const held = (dataplane: BpfDataplane) =>
+      familyLayouts.map(({ number, localCidrKey }) =>
+        Array.from(typedMap(dataplane.map(`local_cidrs${number}`), localCidrKey, u32).entries(), ([key]) => {
+          return `${addressText(key.address)}/${key.prefixLength}`
+        }).sort(),
+      )
+    {
+      await using dataplane = await start(root.path)
+      dataplane.setLocalCidrs(['10.244.0.0/16', 'fd00:10::/48', '10.245.0.0/24'])
+      assert.deepEqual(held(dataplane), [['10.244.0.0/16', '10.245.0.0/24'], ['fd00:10::/48']])
+      dataplane.setLocalCidrs(['10.244.0.0/16', '0.0.0.0/0'])
+      assert.deepEqual(held(dataplane), [['0.0.0.0/0', '10.244.0.0/16'], []])
+    }
+    await using dataplane = await start(root.path)
+    assert.deepEqual(held(dataplane), [['0.0.0.0/0', '10.244.0.0/16'], []])
+    dataplane.setLocalCidrs([])
+    assert.deepEqual(held(dataplane), [[], []])
+  })
+
+  test('the time of handing over counts from where the clock of each family stands', async () => {
+    using root = world.pinFolder('handover')
+    await using dataplane = await start(root.path)
+    const states = [4, 6].map((suffix) => viewOf(dataplane.map(`state${suffix}`).memory()))
+    states.forEach((state, i) => {
+      datapathState.encode({ ...datapathState.decode(state, 0), now: 100 * i, fullAt: 7 }, state, 0)
+    })
+    dataplane.beginHandover(60)
+    assert.deepEqual(
+      states
+        .map((state) => datapathState.decode(state, 0))
+        .map((state) => [state.handoverUntil, state.fullAt]),
+      [
+        [60, 7],
+        [160, 7],
+      ],
+    )
   })
 }
