@@ -52,6 +52,7 @@ static __always_inline int translate_reply(struct __sk_buff *skb)
 			return VERDICT_NEXT;
 		touch(flow, &packet);
 	} else {
+		__builtin_memset(&step, 0, sizeof(step));
 		verdict = through_unconfirmed(&packet, &step);
 		if (verdict == VERDICT_REJECT)
 			return reject(skb, &packet, &headers);

@@ -475,8 +475,10 @@ static __always_inline int decide_request(struct __sk_buff *skb, struct packet *
 	int verdict = VERDICT_DIRECT;
 	struct flow *flow;
 
-	if (!to_frontend && !state.direct_flows)
+	if (!to_frontend && !state.direct_flows) {
+		__builtin_memset(step, 0, sizeof(*step)); /* verifiers before 6.3 want it written before a call */
 		return through_direct(skb, packet, step);
+	}
 	flow = bpf_map_lookup_elem(&flows, &packet->key);
 	if (flow && copy_step(step, flow, &packet->key)) {
 		if (!follow_device(skb, flow))
@@ -487,6 +489,7 @@ static __always_inline int decide_request(struct __sk_buff *skb, struct packet *
 		}
 		forget_flow(flow, &packet->key);
 	}
+	__builtin_memset(step, 0, sizeof(*step));
 	if (to_frontend)
 		verdict = through_frontend(skb, packet, step);
 	if (verdict == VERDICT_OPEN)

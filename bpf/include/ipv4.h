@@ -136,6 +136,17 @@ static __always_inline void write_addresses(ip_header_t *ip, const struct tuple 
 	ip->check = ~fold_to_16((__u32)(__u16)~ip->check + fold_to_16(change));
 }
 
+/*
+ * Keeps the sum over the packet (CHECKSUM_COMPLETE) right where no transport
+ * checksum takes part: the header's own evens out what the addresses change.
+ */
+static __always_inline void keep_sum(struct __sk_buff *skb, __u32 addresses, __u32 ports)
+{
+	(void)addresses;
+	if (ports)
+		bpf_csum_update(skb, ports);
+}
+
 static __always_inline void seal_header(ip_header_t *ip)
 {
 	ip->check = 0;

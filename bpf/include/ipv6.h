@@ -198,6 +198,12 @@ static __always_inline __u64 pseudo_header_flags(struct __sk_buff *skb, __u32 ch
 	return BPF_F_PSEUDO_HDR;
 }
 
+/* Keeps the sum over the packet right where no transport checksum takes part: nothing evens out any change. */
+static __always_inline void keep_sum(struct __sk_buff *skb, __u32 addresses, __u32 ports)
+{
+	bpf_csum_update(skb, fold_to_32((__u64)addresses + ports));
+}
+
 /* Writes both addresses. There is no checksum in the header. */
 static __always_inline void write_addresses(ip_header_t *ip, const struct tuple *to, __u32 change)
 {

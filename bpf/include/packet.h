@@ -196,7 +196,7 @@ static __always_inline bool rewrite_checksum(struct __sk_buff *skb, __u32 offset
 
 	if (bpf_l4_csum_replace(skb, offset, 0, addresses, pseudo_header_flags(skb, addresses) | flags))
 		return false;
-	if (!ports || (flags && !before))
+	if (!ports)
 		return true;
 	if (!change || change == 0xffff)
 		return !bpf_l4_csum_replace(skb, offset, 0, ports, flags); /* both kinds look the same */
@@ -232,8 +232,10 @@ static __always_inline bool rewrite(struct __sk_buff *skb, const struct packet *
 	__u16 before;
 
 	write_addresses(headers->ip, to, addresses);
-	if (!headers->ports)
+	if (!headers->ports) {
+		keep_sum(skb, addresses, 0);
 		return true;
+	}
 	if (headers->tcp) {
 		check += offsetof(struct tcphdr, check);
 		before = headers->tcp->check;
@@ -244,6 +246,11 @@ static __always_inline bool rewrite(struct __sk_buff *skb, const struct packet *
 	}
 	headers->ports->source = to->source_port;
 	headers->ports->dest = to->destination_port;
+	if (flags && !before) {
+		/* Without a checksum; IPv6 forbids that but for tunnels (RFC 6935). */
+		keep_sum(skb, addresses, ports);
+		return true;
+	}
 	return rewrite_checksum(skb, check, before, addresses, ports, flags);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Refusals: a RST for TCP (RFC 9293, 3.10.7.1), an ICMP port unreachable for
- * UDP (RFC 1122, 3.2.2.1), written over the packet and sent back to where it
+ * UDP (RFC 1122, 3.2.2.1; RFC 4443, 3.1), written over the packet and sent back to where it
  * came from.
  */
 #ifndef SLUICE_REJECT_H
@@ -11,9 +11,10 @@
 
 /*
  * Is the skb CHECKSUM_PARTIAL? No field tells, but a change that is not the
- * pseudo-header's leaves the checksum of such a packet as it is.
+ * pseudo-header's leaves the checksum of such a packet as it is. Of others it is
+ * put back, or the sum over the packet (CHECKSUM_COMPLETE) would not be right.
  */
-static __always_inline bool is_partial(struct __sk_buff *skb, __u32 check_offset)
+static __noinline bool is_partial(struct __sk_buff *skb, __u32 check_offset)
 {
 	__u16 before, after;
 
@@ -21,7 +22,10 @@ static __always_inline bool is_partial(struct __sk_buff *skb, __u32 check_offset
 	    bpf_l4_csum_replace(skb, check_offset, 0, 1, 0) ||
 	    bpf_skb_load_bytes(skb, check_offset, &after, sizeof(after)))
 		return false;
-	return before == after;
+	if (before == after)
+		return true;
+	bpf_skb_store_bytes(skb, check_offset, &before, sizeof(before), 0);
+	return false;
 }
 
 /* Replaces all behind the Ethernet header and turns the frame round. */
@@ -59,7 +63,7 @@ static __noinline int reject_tcp(struct __sk_buff *skb, const struct packet *pac
 		answer.tcp.ack = 1;
 		answer.tcp.ack_seq = bpf_htonl(packet->sequence + length);
 	}
-	partial = is_partial(skb, ETH_HLEN + header + offsetof(struct tcphdr, check));
+	partial = is_partial(skb, headers->transport + offsetof(struct tcphdr, check));
 	/* With options the place where the device completes the sum would move: silence. */
 	if (partial && header != sizeof(ip_header_t))
 		return VERDICT_DROP;
@@ -73,9 +77,10 @@ static __noinline int reject_tcp(struct __sk_buff *skb, const struct packet *pac
 }
 
 /*
- * Quotes the IP header without options and eight bytes. When the skb is
- * CHECKSUM_PARTIAL the device will write the sum of all that follows the IP
- * header into the unused field of the ICMP header, which keeps the sum right.
+ * Quotes the IP header without options or extensions and eight bytes, which is
+ * what every receiver needs. When the skb is CHECKSUM_PARTIAL the device will
+ * write the complement of the sum of all that follows the IP header into the
+ * unused field of the ICMP header. What is put there makes that zero.
  */
 static __noinline int reject_udp(struct __sk_buff *skb, const struct packet *packet,
 				 const struct headers *headers)
@@ -86,15 +91,22 @@ static __noinline int reject_udp(struct __sk_buff *skb, const struct packet *pac
 		ip_header_t quoted;
 		struct udphdr udp;
 	} answer = {};
-	__u32 payload = sizeof(answer) - sizeof(answer.ip);
+	__u32 start, payload = sizeof(answer) - sizeof(answer.ip);
+	__u32 transport = headers->transport;
 
 	answer.ip = answer_header(&packet->tuple, ICMP_PROTOCOL, payload);
 	answer.icmp.type = ICMP_UNREACHABLE;
 	answer.icmp.code = ICMP_UNREACHABLE_PORT;
 	answer.quoted = quoted_header(headers->ip, packet->protocol);
 	answer.udp = *headers->ports;
-	answer.icmp.checksum = ~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.icmp, payload,
-							 icmp_sum_start(&answer.ip, payload)));
+	start = icmp_sum_start(&answer.ip, payload);
+	answer.icmp.checksum = ~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.icmp, payload, start));
+	if (is_partial(skb, transport + offsetof(struct udphdr, check))) {
+		/* With options the device would write somewhere else: silence. */
+		if (transport != ETH_HLEN + sizeof(ip_header_t))
+			return VERDICT_DROP;
+		((__u16 *)&answer.icmp.rest)[1] = fold_to_16(start);
+	}
 	return answer_with(skb, packet, &answer, sizeof(answer));
 }
 

@@ -1,6 +1,12 @@
 /** The eBPF dataplane, started; what can be mended by whoever starts it becomes a refusal that says how. */
 
-import { IncompatibleMapError, netnsCookie, probeHelper, probeKernelFunction } from 'libbpf-ts'
+import {
+  IncompatibleMapError,
+  netnsCookie,
+  probeHelper,
+  probeKernelConstant,
+  probeKernelFunction,
+} from 'libbpf-ts'
 import type { RunOptions } from '../cli/options.ts'
 import { Refusal } from '../cli/refusal.ts'
 import { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
@@ -51,6 +57,7 @@ function constants({ marks, nodePorts, timeouts }: PacketSettings): Record<strin
     tcp_half_closed_seconds: timeouts.tcpCloseWait,
     udp_unreplied_seconds: timeouts.udp,
     udp_replied_seconds: timeouts.udpStream,
+    have_csum_ipv6: probeKernelConstant('BPF_F_IPV6').supported === 'yes' ? 1 : 0,
     have_ct_lookup: probeKernelFunction('bpf_skb_ct_lookup', 'nf_conntrack').supported === 'yes' ? 1 : 0,
     have_set_retval: probeHelper('cgroup_sock_addr', 'set_retval').supported === 'yes' ? 1 : 0,
   }

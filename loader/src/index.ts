@@ -58,6 +58,7 @@ export {
   type ProbeAnswer,
   probeBpfSyscall,
   probeHelper,
+  probeKernelConstant,
   probeKernelFunction,
   probeMapType,
   probeProgramType,

@@ -11,6 +11,8 @@ import {
 } from './program.ts'
 import { programTypeName } from './uapi.ts'
 
+/** Of `bpf_test_run_opts.flags`. */
+const BPF_F_TEST_SKB_CHECKSUM_COMPLETE = 1 << 2
 const TEST_RUN_OPTIONS_SIZE = 80
 /** Room for a program that makes a packet longer. */
 const OUTPUT_ROOM = 512
@@ -72,6 +74,8 @@ class KernelProgramCalls implements ProgramCalls {
     setBuffer(32, 48, context)
     setBuffer(40, 52, contextOut)
     view.setInt32(60, this.#isSyscall ? 0 : repeat, true)
+
+    if (options.checksumComplete) view.setUint32(68, BPF_F_TEST_SKB_CHECKSUM_COMPLETE, true)
 
     const result = libbpf().bpf_prog_test_run_opts(this.fd, bytes)
     if (result < 0) throw this.#testRunError(result, view.getUint32(28, true))

@@ -93,18 +93,28 @@ export function probeHelper(type: ProgramType, helper: HelperName): ProbeAnswer 
  * @param module Where it is, if that is a module and no part of the kernel.
  */
 export function probeKernelFunction(name: string, module: string): ProbeAnswer {
+  return probeName(
+    name,
+    ['vmlinux', module],
+    `neither the kernel nor a loaded module ${module} has a function ${name}`,
+  )
+}
+
+/** Whether the kernel knows a constant of its interface for programs, `BPF_F_…` say: its type information names it. */
+export function probeKernelConstant(name: string): ProbeAnswer {
+  return probeName(name, ['vmlinux'], `the kernel has no constant ${name}`)
+}
+
+function probeName(name: string, sources: readonly string[], reason: string): ProbeAnswer {
   const wanted = Buffer.from(`\0${name}\0`)
-  for (const source of ['vmlinux', module]) {
+  for (const source of sources) {
     try {
       if (readFileSync(`/sys/kernel/btf/${source}`).includes(wanted)) return { supported: 'yes' }
     } catch (cause) {
       if (!isMissing(cause)) return { supported: 'unknown', reason: String(cause) }
     }
   }
-  return {
-    supported: 'no',
-    reason: `neither the kernel nor a loaded module ${module} has a function ${name}`,
-  }
+  return { supported: 'no', reason }
 }
 
 function isMissing(cause: unknown): boolean {

@@ -11,6 +11,11 @@ export interface TestRunOptions {
   readonly context?: Uint8Array
   /** How often the program runs, each time on what the run before left; 1 when left out. */
   readonly repeat?: number
+  /**
+   * The packet comes with the sum over it, as from a NIC that sums up (CHECKSUM_COMPLETE); a program that does not keep
+   * the sum right fails with EBADMSG. Kernel 6.17; EINVAL before.
+   */
+  readonly checksumComplete?: boolean
   /** Bytes to keep of the packet afterwards; the packet's length and 512 when left out. */
   readonly dataOutSize?: number
 }

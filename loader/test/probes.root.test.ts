@@ -6,6 +6,7 @@ import {
   mountsOfType,
   probeBpfSyscall,
   probeHelper,
+  probeKernelConstant,
   probeKernelFunction,
   probeMapType,
   probeProgramType,
@@ -43,6 +44,11 @@ suite('probes of the running kernel', rootOnly, () => {
     assert.deepEqual(probeKernelFunction('bpf_prog_load', 'nf_conntrack'), { supported: 'yes' })
     const answer = probeKernelFunction('bpf_no_such_function', 'no_such_module')
     assert.equal(answer.supported, 'no')
+  })
+
+  test('a constant for programs, and one that no kernel has', () => {
+    assert.deepEqual(probeKernelConstant('BPF_F_PSEUDO_HDR'), { supported: 'yes' })
+    assert.equal(probeKernelConstant('BPF_F_NO_SUCH').supported, 'no')
   })
 
   test('tcx, from 6.6 on', () => {

@@ -51,6 +51,8 @@ export interface RunOptions {
   /** The device that the packet is on; the first one, loopback, when left out. */
   readonly ifindex?: number
   readonly mark?: number
+  /** The packet comes with the sum over it (CHECKSUM_COMPLETE), which must be right afterwards too. */
+  readonly checksumComplete?: boolean
 }
 
 /** What became of a packet. */
@@ -210,12 +212,13 @@ export class Datapath implements Disposable {
 
   /** Runs a program on a frame. Throws BpfError for what the kernel takes for no frame at all: less than 14 bytes. */
   run(program: ProgramName, packet: Uint8Array, options: RunOptions = {}): Outcome {
-    const { ifindex = 1, mark = 0 } = options
+    const { ifindex = 1, mark = 0, checksumComplete = false } = options
     const context = new DataView(new ArrayBuffer(SK_BUFF.size))
     context.setUint32(SK_BUFF.mark, mark, true)
     context.setUint32(SK_BUFF.ifindex, ifindex, true)
     const result = this.#program(program).testRun({
       data: packet,
+      checksumComplete,
       context: new Uint8Array(context.buffer),
     })
     const verdict = VERDICTS.get(result.returnValue | 0)
