@@ -7,7 +7,13 @@ import { backendsOf, NODES, PODS } from '../cluster/index.ts'
 import { assertEvenly, eventually, eventuallyFrom, startNodes } from './kit.ts'
 import { manifest } from './objects.ts'
 
-const WEB = { name: 'web', clusterIP: '10.97.0.1', nodePort: 31_001, pods: ['p1', 'p5'] } as const
+const WEB = {
+  name: 'web',
+  clusterIP: '10.97.0.1',
+  secondClusterIP: 'fd00:10:97::1',
+  nodePort: 31_001,
+  pods: ['p1', 'p5'],
+} as const
 const DNS = { name: 'dns', clusterIP: '10.97.0.2', port: 53, protocol: 'UDP', pods: ['p3', 'p6'] } as const
 const ANNOTATION = 'sluice.dev/socket-load-balancing'
 
@@ -33,18 +39,25 @@ const namespaceObject = (name: string, said?: string) => ({
 const writePods = (stage: Stage, ...objects: readonly object[]): void =>
   stage.write('pods', objects.map((object) => JSON.stringify(object)).join('\n---\n'))
 
+/** How an address is written in each family, and the service's. */
+const FAMILIES = {
+  ipv4: { spell: (address: string) => address, clusterIP: WEB.clusterIP },
+  ipv6: { spell: (address: string) => `[${address}]`, clusterIP: WEB.secondClusterIP },
+} as const
+
 /** Whether a new connection of a pod to the service is made at its socket: what the kernel says is its peer. */
-async function isServedAtSocket(pod: Member): Promise<boolean> {
-  const group = await pod.open({ to: `${WEB.clusterIP}:80` })
+async function isServedAtSocket(pod: Member, family: 'ipv4' | 'ipv6' = 'ipv4'): Promise<boolean> {
+  const { spell, clusterIP } = FAMILIES[family]
+  const group = await pod.open({ to: `${spell(clusterIP)}:80` })
   const [answer] = group.answers
   assert.ok(answer?.ok, JSON.stringify(answer))
-  assert.deepEqual(answer.remote, { address: WEB.clusterIP, port: 80 })
+  assert.deepEqual(answer.remote, { address: clusterIP, port: 80 })
   const { stdout } = await pod.exec(['ss', '-Htn', 'state', 'established', `sport = :${answer.local.port}`])
   await group.close()
   const peer = stdout.trim().split(/\s+/).at(-1)
-  const backend = PODS[answer.backend as PodName]
-  assert.ok([`${backend.ipv4}:8080`, `${WEB.clusterIP}:80`].includes(peer ?? ''), stdout)
-  return peer === `${backend.ipv4}:8080`
+  const backend = `${spell(PODS[answer.backend as PodName][family])}:8080`
+  assert.ok([backend, `${spell(clusterIP)}:80`].includes(peer ?? ''), stdout)
+  return peer === backend
 }
 
 async function eventuallyServed(pod: Member, served: boolean): Promise<void> {
@@ -81,6 +94,8 @@ for (const source of ['files', 'kubernetes'] as const) {
       const { pod } = stage.cluster
       await eventuallyServed(pod('p1'), true)
       await eventuallyServed(pod('p2'), true)
+      assert.equal(await isServedAtSocket(pod('p2'), 'ipv6'), true)
+      assert.equal(await isServedAtSocket(pod('p4'), 'ipv6'), false)
       for (const name of ['p3', 'p4'] as const) assert.equal(await isServedAtSocket(pod(name)), false, name)
     })
 
