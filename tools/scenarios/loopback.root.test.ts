@@ -34,7 +34,7 @@ const ASK = `
   require('net').connect(to).on('connect', () => console.log('tcp')).on('error', () => undefined)
   setTimeout(() => process.exit(), 300)`
 
-describe("B49 neighbours and what listens on the node's loopback address", () => {
+describe("neighbours and what listens on the node's loopback address", () => {
   let stage: Stage
   let n1: Member
   /** Namespaces next to n1: a host on its segment, a pod on its bridge, a pod on a link. */
@@ -100,14 +100,14 @@ describe("B49 neighbours and what listens on the node's loopback address", () =>
   const localnet = async () =>
     (await n1.exec(['sh', '-c', 'cat /proc/sys/net/ipv4/conf/*/route_localnet'])).stdout
 
-  test('nobody but the node reaches it, nor its node ports, by whatever source address', async () => {
+  test('B49 nobody but the node reaches it, nor its node ports, by whatever source address', async () => {
     for (const port of [SECRET, NODE_PORT]) assert.deepEqual([await attack(port), seen], [[], []])
     for (const protocol of PROTOCOLS) {
       assertAllFrom(await n1.request({ to: `127.0.0.1:${NODE_PORT}`, protocol, count: 3 }), 'p5')
     }
   })
 
-  test('the kernel is never asked to route loopback addresses: while the daemon runs, and after', async () => {
+  test('B49 the kernel is never asked to route loopback addresses: while the daemon runs, and after', async () => {
     assert.match(await localnet(), /^(0\n)+$/)
     await stage.daemon('n1').stop()
     assert.match(await localnet(), /^(0\n)+$/)
@@ -116,7 +116,7 @@ describe("B49 neighbours and what listens on the node's loopback address", () =>
     assert.match(await localnet(), /^(0\n)+$/)
   })
 
-  test('where an administrator asks for that, his port is open, and the node ports are not', async () => {
+  test('B49 where an administrator asks for that, his port is open, and the node ports are not', async () => {
     // And so what was sent in the tests before did arrive at the node.
     await n1.exec(['sysctl', '-qw', 'net.ipv4.conf.all.route_localnet=1'])
     await attack(SECRET)

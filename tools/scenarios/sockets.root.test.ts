@@ -188,6 +188,13 @@ describe('UDP sockets of the node, when backends go', () => {
       const unconnected = await Promise.all(DNS.pods.map(() => open(to, false)))
       const direct = await Promise.all(DNS.pods.map((pod) => open(of(PODS[pod], 5353))))
 
+      // While it only terminates, everybody stays.
+      apply({ ...DNS, pods: ['p6'], terminating: ['p3'] })
+      await eventuallyFrom(() => n1.request({ to, protocol: 'udp', count: 4 }), ['p6'])
+      for (const group of [...through, ...unconnected]) {
+        assert.deepEqual(backendsOf(await group.exchange()), backendsOf(group.answers))
+      }
+
       apply({ ...DNS, pods: ['p6'] })
       for (const group of through) {
         if (!goneOf(group)) continue
