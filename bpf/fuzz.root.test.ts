@@ -3,7 +3,14 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { BpfError } from 'libbpf-ts'
 import { flowDirection, flowFlag } from '../control/layout/generated.ts'
-import { ETHERNET_HEADER, EXTENSIONS, fragment, macBytes, type TcpFlags } from '../tools/packets/build.ts'
+import {
+  ETHERNET_HEADER,
+  EXTENSIONS,
+  fragment,
+  macBytes,
+  quote,
+  type TcpFlags,
+} from '../tools/packets/build.ts'
 import { TcpConversation } from '../tools/packets/conversation.ts'
 import type { Outcome, ProgramName } from '../tools/packets/datapath.ts'
 import { FAMILIES } from '../tools/packets/family.ts'
@@ -17,7 +24,7 @@ import {
   PORT1,
   UPLINK,
 } from '../tools/packets/own-network.ts'
-import { describe, isSound } from '../tools/packets/read.ts'
+import { describe, isSound, readPacket } from '../tools/packets/read.ts'
 
 enterOwnNetwork(import.meta.filename)
 createNodeDevices()
@@ -301,5 +308,37 @@ for (const family of FAMILIES) {
       { numRuns: 4000 },
     )
     assertPaired(node)
+  })
+
+  test(`IPv${family}: errors about what went on, cut and damaged anywhere: their sum stays right, or wrong`, () => {
+    using node = busyNode()
+    const step = fc.record({
+      hook: hooks,
+      frame: frames,
+      errorHook: hooks,
+      type: fc.constantFrom(...(family === 4 ? [3, 11, 12] : [1, 2, 3, 4])),
+      quoted: fc.nat(90),
+      damage: fc.array(fc.tuple(fc.nat(150), fc.nat(255)), { maxLength: 2 }),
+    })
+    let translated = 0
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 20, maxLength: 100, size: 'max' }), (sequence) => {
+        forget(node)
+        for (const { hook, frame, errorHook, type, quoted, damage } of sequence) {
+          const { packet } = run(node, hook, frame)
+          const to = readPacket(packet).ip.source
+          const message = icmp({ from: '192.0.2.1', to, type, data: quote(packet, quoted) })
+          for (const [at, value] of damage) {
+            if (IP_HEADER_END + at < message.length) message[IP_HEADER_END + at] = value
+          }
+          const outcome = run(node, errorHook, message)
+          assert.notEqual(outcome.verdict, 'drop')
+          assert.equal(isSound(outcome.packet), isSound(message))
+          if (!outcome.untouched && isSound(message)) translated++
+        }
+      }),
+      { numRuns: 100 },
+    )
+    assert.ok(translated > 0, 'the property is about something')
   })
 }
