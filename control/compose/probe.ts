@@ -2,7 +2,15 @@
 
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { BpfError, type Direction, loadObject, type ObjectSpec, openPinnedLink, queryTcx } from 'libbpf-ts'
+import {
+  BpfError,
+  type Direction,
+  loadObject,
+  type ObjectSpec,
+  openNetlink,
+  openPinnedLink,
+  queryTcx,
+} from 'libbpf-ts'
 import type { ProbeOptions } from '../cli/options.ts'
 import type { HookedProgram, ProbedDevice, ProbeReport } from '../cli/probe.ts'
 import {
@@ -16,6 +24,7 @@ import {
 import { type RunCommand, runCommand } from '../dataplane/bpf/command.ts'
 import { readDatapath } from '../dataplane/bpf/objects.ts'
 import { linksFolder } from '../dataplane/bpf/pinned-links.ts'
+import { probeDestroySockets } from '../dataplane/bpf/socket-diag.ts'
 import { type ClassifiedDevice, classifyDevices, NO_PATTERNS } from '../node/classify.ts'
 import type { NodeSnapshot } from '../node/state.ts'
 import { watchNode } from '../node/watch.ts'
@@ -30,6 +39,7 @@ export async function probeNode(options: ProbeOptions): Promise<ProbeReport> {
     ...basics,
     ...(missing(basics).length === 0 ? probePrograms() : []),
     ...probeMounts(bpfRoot, cgroupRoot),
+    await probeDestruction(),
     ...(await probeTools(runCommand)),
   ]
   const internalIPs = await internalIPsOf(options)
@@ -75,6 +85,23 @@ function whyRefused(spec: ObjectSpec): string | undefined {
     return undefined
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
+  }
+}
+
+async function probeDestruction(): Promise<Finding> {
+  using netlink = openNetlink({ family: 'sock_diag' })
+  const answer = await probeDestroySockets(netlink)
+  const reasons: Readonly<Record<string, string>> = {
+    EOPNOTSUPP: 'the kernel was built without CONFIG_INET_DIAG_DESTROY; their owners are not told',
+    ENOENT: 'the kernel has no udp_diag (modprobe udp_diag); their owners are not told',
+    EPERM: 'the probe needs the capability NET_ADMIN',
+  }
+  return {
+    name: 'SOCK_DESTROY for UDP',
+    here: answer === 'yes' ? 'yes' : answer === 'EPERM' ? 'unknown' : 'no',
+    needed: false,
+    use: 'connected sockets whose backend is gone',
+    detail: answer === 'yes' ? '' : (reasons[answer] ?? answer),
   }
 }
 

@@ -92,6 +92,36 @@ export async function destroySockets(
   return destroyed
 }
 
+/**
+ * Whether this kernel destroys UDP sockets, by asking it to destroy one that nobody has: `yes`, or the name of the error
+ * that says why not.
+ */
+export async function probeDestroySockets(netlink: Pick<NetlinkSocket, 'request'>): Promise<string> {
+  try {
+    await netlink.request({
+      type: SOCK_DESTROY,
+      payload: encodeDiagRequest(AF_INET, new Uint8Array(ID_SIZE)),
+    })
+    return 'yes'
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error
+    if (error.errnoName !== 'ENOENT') return error.errnoName
+  }
+  // No such socket: or no such module, for which a list fails too.
+  try {
+    const request = {
+      type: SOCK_DIAG_BY_FAMILY,
+      flags: NETLINK_FLAGS.dump,
+      payload: encodeDiagRequest(AF_INET),
+    }
+    await netlink.request(request)
+    return 'yes'
+  } catch (error) {
+    if (error instanceof NetlinkError) return error.errnoName
+    throw error
+  }
+}
+
 /** False when it is gone already. */
 async function destroy(
   netlink: Pick<NetlinkSocket, 'request'>,

@@ -4,7 +4,7 @@ import { NetlinkError, type NetlinkRequest } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { ipv4Layout } from '../../layout/family.ts'
 import { type Backend4, backendState, type Socket4 } from '../../layout/generated.ts'
-import { encodeDiagRequest } from './socket-diag.ts'
+import { encodeDiagRequest, probeDestroySockets } from './socket-diag.ts'
 import { type NetnsFinder, StaleSockets } from './stale-sockets.ts'
 
 const UDP = 17
@@ -226,4 +226,26 @@ test('a request is the structure that the kernel wants', () => {
   const bytes = encodeDiagRequest(10, id)
   assert.deepEqual([...bytes.subarray(0, 8)], [10, 17, 0, 0, 2, 0, 0, 0])
   assert.deepEqual(bytes.subarray(8), id)
+})
+
+describe('whether the kernel destroys UDP sockets', () => {
+  const DESTROY = 21
+  const rows: readonly { what: string; destroy: number; list: number; expected: string }[] = [
+    { what: 'it knows of no such socket', destroy: 2, list: 0, expected: 'yes' },
+    { what: 'it knows of no sockets at all', destroy: 2, list: 2, expected: 'ENOENT' },
+    { what: 'it was built without', destroy: EOPNOTSUPP, list: 0, expected: 'EOPNOTSUPP' },
+    { what: 'this process may not', destroy: 1, list: 0, expected: 'EPERM' },
+  ]
+  for (const { what, destroy, list, expected } of rows) {
+    test(what, async () => {
+      const answer = await probeDestroySockets({
+        request: async ({ type }) => {
+          const errno = type === DESTROY ? destroy : list
+          if (errno !== 0) throw new NetlinkError('request (sock_diag)', errno)
+          return []
+        },
+      })
+      assert.equal(answer, expected)
+    })
+  }
 })
