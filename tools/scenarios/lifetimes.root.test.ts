@@ -1,17 +1,14 @@
 /** Connections that were silent for long, and segments that come when nobody expects them. */
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { openPinnedMap, typedMap, u32, u64 } from 'libbpf-ts'
 import { pinPath } from '../../control/dataplane/bpf/pins.ts'
 import { dropReason } from '../../control/layout/generated.ts'
 import type { Answer, ConnectionGroup, Member, NodeMember, PodName, Stage } from '../cluster/index.ts'
 import { NODES, PODS, tally } from '../cluster/index.ts'
-import { ETHERNET_HEADER, tcp } from '../packets/build.ts'
+import { tcp } from '../packets/build.ts'
+import { createInjector, type Injector } from './inject.ts'
 import { eventually, sluice, startNodes } from './kit.ts'
 
 const N1 = NODES.n1.ipv4
@@ -61,16 +58,15 @@ function noFlowDrops(node: NodeMember): number {
 }
 
 describe('segments far outside of what a connection expects', () => {
-  const folder = mkdtempSync(join(tmpdir(), `slt${process.pid}-inject-`))
-  const program = join(folder, 'inject')
   /** A megabyte, in lines that each come back. */
   const LINES = 20
   const BYTES = 50_000
   /** One of them is far below, the other far above, whatever the connection's own numbers are. */
   const FIRST_NUMBERS = [1, 0x8000_0001]
   let stage: Stage
+  let injector: Injector
   before(async () => {
-    execFileSync('clang', ['-O2', '-Wall', '-Werror', join(import.meta.dirname, 'inject.c'), '-o', program])
+    injector = createInjector()
     stage = await startNodes({
       services: [
         { name: 'bridged', clusterIP: '10.97.0.1', nodePort: 31_001, pods: ['p1'] },
@@ -81,7 +77,7 @@ describe('segments far outside of what a connection expects', () => {
   })
   after(async () => {
     await stage[Symbol.asyncDispose]()
-    rmSync(folder, { recursive: true })
+    injector[Symbol.dispose]()
   })
 
   /** Segments of the backend's, twenty below and twenty above, as they would come from a network that lost its way. */
@@ -90,20 +86,12 @@ describe('segments far outside of what a connection expects', () => {
     const { peer, server } = answer
     const from = `${server.address}:${server.port}`
     const to = `${peer.address}:${peer.port}`
-    const lines = FIRST_NUMBERS.flatMap((start) =>
-      Array.from({ length: 20 }, (_, i) => {
-        const frame = tcp({
-          from,
-          to,
-          flags: 'PSH ACK',
-          sequence: start + i * 100,
-          acknowledged: 1,
-          data: 'late',
-        })
-        return Buffer.from(frame.subarray(ETHERNET_HEADER)).toString('hex')
-      }),
+    const frames = FIRST_NUMBERS.flatMap((start) =>
+      Array.from({ length: 20 }, (_, i) =>
+        tcp({ from, to, flags: 'PSH ACK', sequence: start + i * 100, acknowledged: 1, data: 'late' }),
+      ),
     )
-    await stage.cluster.pod(backend).exec([program], { input: `${lines.join('\n')}\n` })
+    await injector.send(stage.cluster.pod(backend), frames)
   }
 
   /** Counts what a member gets of it, from the backend's own address and from another one, and the resets that it sends. */
