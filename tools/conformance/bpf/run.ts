@@ -138,6 +138,8 @@ function isAlone(row: WireRow): boolean {
 }
 
 function messageOf(error: unknown): string {
+  // What went wrong first, not what went wrong while tidying up.
+  if (error instanceof SuppressedError) return messageOf(error.suppressed)
   return (error instanceof Error ? error.message : String(error)).trim()
 }
 

@@ -131,14 +131,7 @@ const ROWS: readonly Row[] = [
     'udp-load-balancer',
     'UDP, load-balancer address: second pod on the same and on the other node',
   ),
-  {
-    ...row(
-      'CT-16',
-      'invalid',
-      'a segment outside of the window does not reach the client under another address',
-    ),
-    family: 4,
-  },
+  row('CT-16', 'invalid', 'a segment outside of the window does not reach the client under another address'),
   {
     id: 'CT-17',
     kind: 'rules',

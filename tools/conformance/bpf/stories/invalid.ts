@@ -21,7 +21,7 @@ async function serverSendsOutOfWindow(scene: Scene): Promise<undefined> {
   assert.ok(answer?.ok, 'the connection was not opened')
   const family = scene.family === 4 ? 'ip' : 'ip6'
   const frontend = clusterIP(instanceOf(scene), 0, scene.family)
-  await using seen = await Counters.install(client, {
+  await using seen = await Counters.install(client, `story-${family}`, {
     translated: `${family} saddr ${frontend} tcp sport 80`,
     raw: `${family} saddr ${answer.server.address} tcp sport ${answer.server.port} tcp dport ${answer.peer.port}`,
     resets: `${family} daddr { ${frontend}, ${answer.server.address} } tcp sport ${answer.peer.port} tcp flags & rst == rst`,
@@ -58,8 +58,11 @@ class Counters implements AsyncDisposable {
     this.#table = table
   }
 
-  static async install(member: Member, rules: Readonly<Record<string, string>>): Promise<Counters> {
-    const table = 'story'
+  static async install(
+    member: Member,
+    table: string,
+    rules: Readonly<Record<string, string>>,
+  ): Promise<Counters> {
     const lines = Object.entries(rules).map(([name, match]) => `${match} counter name ${name}`)
     const text = [
       `table inet ${table} {`,
