@@ -47,6 +47,7 @@ export {
 } from './netlink-message.ts'
 export { inNetworkNamespace } from './netns.ts'
 export { BpfObject, type ConstantValue, type LoadOptions } from './object.ts'
+export { openPacketSocket, PacketSocket, type PacketSocketOptions } from './packet-socket.ts'
 export type { Pins } from './pins.ts'
 export {
   capabilityNames,

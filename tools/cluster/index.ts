@@ -8,6 +8,7 @@ export type {
   LoadReport,
   OpenInput,
   Protocol,
+  Reply,
   RequestInput,
   SocketAddress,
 } from './agent-protocol.ts'

@@ -9,7 +9,7 @@ export const PENDING: Readonly<Record<string, readonly string[]>> = {
     ...['HC-01', 'HC-02', 'HC-03', 'HC-04', 'HC-05', 'HC-06', 'HC-07', 'HC-08', 'HC-09', 'HC-10', 'HC-11'],
     'HC-12',
   ],
-  SCTP: ['CIP-07', 'DS-04'],
+  'SCTP in the datapath': ['CIP-07', 'DS-04'],
 }
 
 export const PENDING_IDS: ReadonlySet<string> = new Set(Object.values(PENDING).flat())

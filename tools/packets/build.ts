@@ -57,7 +57,7 @@ export interface Extension {
   readonly body: Uint8Array
 }
 
-interface PacketFields {
+export interface PacketFields {
   /** That of an IPv4 address in `from` and `to`, which in IPv6 stands for its image; IPv4 when left out. */
   readonly family?: FamilyNumber
   /** `10.0.0.1:80`, `[2001:db8::1]:80`; without a port for ICMP. */
@@ -164,7 +164,8 @@ export function icmp(fields: IcmpFields): Uint8Array {
   return datagram(fields, from.length === 16 ? ICMPV6 : PROTOCOLS.icmp, message)
 }
 
-function endsOf({ from, to, family }: PacketFields): [Endpoint, Endpoint] {
+/** Throws RangeError when a text is no address. */
+export function endsOf({ from, to, family }: PacketFields): [Endpoint, Endpoint] {
   return [parseEndpoint(from, family), parseEndpoint(to, family)]
 }
 
@@ -286,7 +287,8 @@ export function readdressed(frame: Uint8Array, destination: string, source?: str
   return copy
 }
 
-function datagram(fields: PacketFields, protocol: number, payload: Uint8Array): Uint8Array {
+/** The frame of a datagram whose transport header and data are `payload`. */
+export function datagram(fields: PacketFields, protocol: number, payload: Uint8Array): Uint8Array {
   const ends = endsOf(fields).map(({ address }) => address)
   const isVersion6 = ends.every((address) => address.length === 16)
   const ip = isVersion6

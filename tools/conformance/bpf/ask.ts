@@ -1,16 +1,10 @@
 /** Real requests, and what came of them as the table has words for it. */
 
-import {
-  type Answer,
-  formatSocketAddress,
-  type Member,
-  NODES,
-  type RequestInput,
-  tally,
-} from '../../cluster/index.ts'
+import { type Answer, formatSocketAddress, type Member, NODES, tally } from '../../cluster/index.ts'
 import { type Asker, isNode } from '../addresses.ts'
 import type { Outcome, SeenSource } from '../judge.ts'
 import type { Expectation, Probe } from '../types.ts'
+import type { SctpNetwork } from './sctp.ts'
 
 /** One limit for all that must stay silent: far more than an answer takes here. */
 const SILENCE_MS = 1000
@@ -31,6 +25,7 @@ export interface Question {
   readonly expected: Expectation
   /** Of this node, beside those that every node of the cluster has. */
   readonly nodeAddresses: ReadonlySet<string>
+  readonly sctp: SctpNetwork
 }
 
 /** Asks as often as it takes to see what is expected, or that it does not come. */
@@ -54,9 +49,14 @@ async function askOnce(question: Question): Promise<Outcome> {
 }
 
 async function request(
-  { asker, member, target, probe }: Question,
-  more: Pick<RequestInput, 'count' | 'timeoutMs'>,
+  { asker, member, target, probe, sctp }: Question,
+  more: { readonly count: number; readonly timeoutMs: number },
 ): Promise<readonly Answer[]> {
+  if (probe.protocol === 'SCTP') {
+    const answers: Answer[] = []
+    while (answers.length < more.count) answers.push(await sctp.ask(member, target, more.timeoutMs))
+    return answers
+  }
   return await member.request({
     to: formatSocketAddress(target),
     protocol: probe.protocol === 'UDP' ? 'udp' : 'tcp',

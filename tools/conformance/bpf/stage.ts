@@ -26,6 +26,7 @@ import { ROWS } from '../instances.ts'
 import type { ClientAddress } from '../judge.ts'
 import { manifestText, type NodeChange, nodeObjects, objectsOf, serviceCIDR } from '../objects.ts'
 import { type Variant, variantFlags } from '../variants.ts'
+import { SctpNetwork } from './sctp.ts'
 
 /** Room for all set-ups of both families. */
 const MAP_SIZES = {
@@ -39,6 +40,7 @@ const MAP_SIZES = {
 
 /** What pods serve beside the usual. */
 const MORE_PORTS = { tcp: [8443, 5353, 100, 101], udp: [53, 100] } as const
+const SCTP_PORTS = [53] as const
 /** Where the nodes serve, as pods on the host network. */
 const HOST_PORT = 7080
 
@@ -47,10 +49,12 @@ export class ConformanceStage implements AsyncDisposable {
   readonly instances: readonly Instance[]
   /** Of this node, for the rows alone. */
   readonly nodeAddresses: ReadonlySet<string>
+  readonly sctp: SctpNetwork
   #daemons: readonly Daemon[] = []
 
-  private constructor(stage: Stage, instances: readonly Instance[]) {
+  private constructor(stage: Stage, sctp: SctpNetwork, instances: readonly Instance[]) {
     this.stage = stage
+    this.sctp = sctp
     this.instances = instances
     this.nodeAddresses = new Set([...Object.values(ALTERNATE), ...ownedAddresses(instances)])
   }
@@ -58,8 +62,9 @@ export class ConformanceStage implements AsyncDisposable {
   /** Builds the cluster and puts all objects into it; starts no daemon. */
   static async build(prefix: string, instances: readonly Instance[]): Promise<ConformanceStage> {
     const stage = await setStage({ prefix, examples: [], source: 'kubernetes', mapSizes: MAP_SIZES })
-    const built = new ConformanceStage(stage, instances)
     try {
+      const sctp = await SctpNetwork.open(stage.cluster, SCTP_PORTS)
+      const built = new ConformanceStage(stage, sctp, instances)
       built.setNode()
       stage.write('service-cidr', manifestText([serviceCIDR('kubernetes', SERVICE_CIDRS.first)]))
       for (const instance of instances) stage.write(instance.name, manifestText(objectsOf(instance)))
@@ -100,6 +105,7 @@ export class ConformanceStage implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.sctp[Symbol.dispose]()
     await this.stage[Symbol.asyncDispose]()
   }
 

@@ -41,8 +41,8 @@ export class BpfSubject implements Subject {
     return await Promise.all(
       askersOf(probe.from, this.#instance, family).map(async (asker) => {
         const member = this.#stage.cluster.member(asker.member)
-        const { nodeAddresses } = this.#stage
-        return await this.#ask({ asker, member, target, probe, expected, nodeAddresses }, settled)
+        const { nodeAddresses, sctp } = this.#stage
+        return await this.#ask({ asker, member, target, probe, expected, nodeAddresses, sctp }, settled)
       }),
     )
   }
