@@ -67,7 +67,19 @@ for (const family of FAMILIES) {
       stage.write('scenario', manifest(DNS, DATAGRAMS, serviceCIDR(cidr), ...more))
     const ask = (who: MemberName, to: string, protocol: Protocol = 'tcp'): Promise<readonly Answer[]> =>
       stage.cluster.member(who).request({ to, protocol, count: 2, concurrency: 2, timeoutMs: SILENCE_MS })
-    const ip = (...args: string[]) => stage.cluster.node('n1').exec(['ip', ...args])
+    /** On loopback. Without looking for another owner an IPv6 address is there at once. */
+    const setAddress = (step: 'add' | 'delete', address: string) =>
+      stage.cluster
+        .node('n1')
+        .exec([
+          'ip',
+          'address',
+          step,
+          `${address}/${host}`,
+          'dev',
+          'lo',
+          ...(family === 'ipv6' && step === 'add' ? ['nodad'] : []),
+        ])
 
     test('an address of the ServiceCIDR that no Service has: dropped, and counted', async () => {
       const n1 = stage.cluster.node('n1')
@@ -110,7 +122,7 @@ for (const family of FAMILIES) {
     test('a ClusterIP that is assigned to an interface is its owner’s, for as long as it is there', async () => {
       const n1 = stage.cluster.node('n1')
       const held = await stage.cluster.pod('p2').open({ to: at(dns), count: 2 })
-      await ip('address', 'add', `${dns}/${host}`, 'dev', 'lo')
+      await setAddress('add', dns)
       await n1.serve({ protocol: 'tcp', port: 80, address: dns })
       await n1.serve({ protocol: 'udp', port: 80, address: dns })
       for (const protocol of ['tcp', 'udp'] as const) {
@@ -122,7 +134,7 @@ for (const family of FAMILIES) {
       await held.close()
       await n1.unserve({ protocol: 'tcp', port: 80, address: dns })
       await n1.unserve({ protocol: 'udp', port: 80, address: dns })
-      await ip('address', 'delete', `${dns}/${host}`, 'dev', 'lo')
+      await setAddress('delete', dns)
       for (const protocol of ['tcp', 'udp'] as const)
         for (const who of ['p2', 'p4', 'n1'] as const)
           await eventuallyFrom(() => ask(who, at(dns), protocol), ['p1', 'p5'])
@@ -130,17 +142,17 @@ for (const family of FAMILIES) {
 
     test('an address in the ServiceCIDR that the node has is never dropped', async () => {
       const n1 = stage.cluster.node('n1')
-      await ip('address', 'add', `${nobodys}/${host}`, 'dev', 'lo')
+      await setAddress('add', nobodys)
       await n1.serve({ protocol: 'tcp', port: 80, address: nobodys })
       for (const who of ['p2', 'p4', 'n1'] as const) await eventuallyFrom(() => ask(who, at(nobodys)), ['n1'])
       await n1.unserve({ protocol: 'tcp', port: 80, address: nobodys })
-      await ip('address', 'delete', `${nobodys}/${host}`, 'dev', 'lo')
+      await setAddress('delete', nobodys)
       await eventuallyFrom(() => ask('p2', at(nobodys)), ['TIMEOUT'])
     })
 
     test('a load-balancer address that is assigned to an interface is the Service’s all the same', async () => {
       for (const step of ['add', 'delete'] as const) {
-        await ip('address', step, `${vip}/${host}`, 'dev', 'lo')
+        await setAddress(step, vip)
         for (const who of ['client', 'p2', 'p4', 'n1', 'p6'] as const)
           await eventuallyFrom(() => ask(who, at(vip)), ['p1', 'p5'])
         // Itself among others.
