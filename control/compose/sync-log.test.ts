@@ -5,7 +5,7 @@ import type { DesiredState } from '../model/types.ts'
 import type { SyncOutcome } from '../sync/parts.ts'
 import { amountText, createSyncLog, problemText } from './sync-log.ts'
 
-const nothing: DesiredState = { services: new Map(), serviceCIDRs: [] }
+const nothing: DesiredState = { services: new Map(), healthChecks: new Map(), serviceCIDRs: [] }
 
 function start() {
   const lines: string[] = []

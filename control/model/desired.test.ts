@@ -264,6 +264,8 @@ test('what the model knows of the node comes from its object, where there is one
     internalIPs: ['192.168.000.2', '192.168.0.3'],
     externalIPs: ['203.0.113.2', '2001:DB8::2', 'n1.example'],
     podCIDRs: ['10.1.0.0/24'],
+    isBeingDeleted: false,
+    taints: [],
   }
   const settings = { ...DEFAULT_MODEL_SETTINGS, masqueradeAll: true }
   assert.deepEqual(nodeFacts('n1', object, ['10.0.0.1'], settings), {

@@ -6,6 +6,7 @@ import { choicesFor } from './choices.ts'
 import { type Claims, clusterIPOwner, type FrontendKey, noClaims, updateClaims } from './claims.ts'
 import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
 import { equalValues, keepParts } from './equal.ts'
+import { healthCheckOf } from './health-checks.ts'
 import { type Claim, readService, type WantedPort, type WantedService } from './service.ts'
 import { noServiceCIDRs, readServiceCIDRs, type ServiceCIDRs } from './service-cidrs.ts'
 import { DEFAULT_MODEL_SETTINGS } from './settings.ts'
@@ -15,6 +16,7 @@ import type {
   DesiredState,
   Family,
   Frontend,
+  HealthCheck,
   Node,
   NodeFacts,
   Problem,
@@ -39,7 +41,7 @@ export interface Model {
 
 /** The model of a cluster without services: where an incremental computation begins. */
 export const emptyModel: Model = {
-  desired: { services: new Map(), serviceCIDRs: [] },
+  desired: { services: new Map(), healthChecks: new Map(), serviceCIDRs: [] },
   problems: [],
   changed: new Set(),
   claims: noClaims,
@@ -105,12 +107,15 @@ export function updateDesired(
   const owners: Owners = { claims, localAddresses: new Set(node.addresses) }
 
   const services = new Map<ServiceKey, readonly ServicePort[] | undefined>()
+  const healthChecks = new Map<ServiceKey, HealthCheck | undefined>()
   const problems = new Map<ServiceKey, readonly Problem[] | undefined>()
   for (const [key, wanted] of read) {
     const computed = computeService(cluster, node, owners, key, wanted)
     const before = previous.desired.services.get(key)
     const ports = keepIdentity(before, computed.ports)
     if (ports !== before) services.set(key, ports)
+    const { healthCheck } = computed
+    if (!equalValues(healthCheck, previous.desired.healthChecks.get(key))) healthChecks.set(key, healthCheck)
     const problemsNow = computed.problems.length > 0 ? computed.problems : undefined
     if (!equalValues(problemsNow, previous.problemsByService.get(key))) problems.set(key, problemsNow)
   }
@@ -121,9 +126,13 @@ export function updateDesired(
   const isSame = serviceCIDRs === previous.serviceCIDRs
   return {
     desired:
-      services.size === 0 && isSame
+      services.size === 0 && healthChecks.size === 0 && isSame
         ? previous.desired
-        : { services: withChanges(previous.desired.services, services), serviceCIDRs: serviceCIDRs.cidrs },
+        : {
+            services: withChanges(previous.desired.services, services),
+            healthChecks: withChanges(previous.desired.healthChecks, healthChecks),
+            serviceCIDRs: serviceCIDRs.cidrs,
+          },
     problems:
       problems.size === 0 && isSame
         ? previous.problems
@@ -181,15 +190,24 @@ interface Owners {
   readonly localAddresses: ReadonlySet<string>
 }
 
+/** What comes of one service. */
+interface Computed {
+  readonly ports: readonly ServicePort[]
+  readonly healthCheck: HealthCheck | undefined
+  readonly problems: readonly Problem[]
+}
+
 function computeService(
   cluster: ClusterSnapshot,
   node: NodeFacts,
   owners: Owners,
   key: ServiceKey,
   wanted: WantedService | undefined,
-): { readonly ports: readonly ServicePort[]; readonly problems: readonly Problem[] } {
+): Computed {
   const service = cluster.services.get(key)
-  if (service === undefined || wanted === undefined) return { ports: [], problems: [] }
+  if (service === undefined || wanted === undefined) {
+    return { ports: [], healthCheck: undefined, problems: [] }
+  }
   const problems = [...wanted.problems]
   const families = new Set(wanted.ports.map(({ family }) => family))
   const candidates = mergeSlices(cluster.slices.get(key) ?? [], families, node.name, problems)
@@ -197,7 +215,9 @@ function computeService(
     const frontends = grantedFrontends(key, port, owners, problems)
     return computePort(service, wanted, port, { candidates, node, frontends })
   })
-  return { ports, problems }
+  const { healthCheckNodePort: port } = wanted
+  const healthCheck = port === 0 || ports.length === 0 ? undefined : healthCheckOf(service, port, candidates)
+  return { ports, healthCheck, problems }
 }
 
 /**

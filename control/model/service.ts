@@ -5,6 +5,7 @@
 
 import { isSpecialAddress, parseAddress, parseCidr } from './address.ts'
 import type { FrontendKey } from './claims.ts'
+import { readHealthCheckNodePort } from './health-checks.ts'
 import { isName, NAME_RULE } from './name.ts'
 import { isPort, isProtocol } from './port.ts'
 import type {
@@ -46,6 +47,8 @@ export interface WantedService {
   readonly externalLocal: boolean
   readonly affinitySeconds: number
   readonly scheduler: Scheduler
+  /** 0: none. */
+  readonly healthCheckNodePort: number
   /** Milliseconds since 1970; Infinity when the object does not say. */
   readonly createdAt: number
   readonly problems: readonly Problem[]
@@ -107,6 +110,7 @@ export function readService(service: Service): WantedService | undefined {
     externalLocal: service.externalTrafficPolicy === 'Local',
     affinitySeconds: readAffinity(service, complain),
     scheduler: readScheduler(service, complain),
+    healthCheckNodePort: readHealthCheckNodePort(service, complain),
     createdAt: Number.isNaN(created) ? Number.POSITIVE_INFINITY : created,
     problems,
   }

@@ -97,6 +97,10 @@ export interface Node {
   readonly internalIPs: readonly string[]
   readonly externalIPs: readonly string[]
   readonly podCIDRs: readonly string[]
+  /** `metadata.deletionTimestamp` is set. */
+  readonly isBeingDeleted: boolean
+  /** Keys of `spec.taints`. */
+  readonly taints: readonly string[]
 }
 
 /** networking.k8s.io/v1 ServiceCIDR (KEP-1880): ranges that ClusterIPs are allocated from. */
@@ -236,9 +240,21 @@ export interface ServicePort {
   readonly scheduler: Scheduler
 }
 
-/** What the node's kernel should do: the meaning of the cluster, for this node. */
+/** What a load balancer is told that asks at a health-check node port. */
+export interface HealthCheck {
+  readonly namespace: string
+  readonly name: string
+  /** The node port that it asks at, by TCP. */
+  readonly port: number
+  /** Pods of the service on this node that are ready. */
+  readonly localEndpoints: number
+}
+
+/** What the node should do, its kernel above all: the meaning of the cluster, for this node. */
 export interface DesiredState {
   readonly services: ReadonlyMap<ServiceKey, readonly ServicePort[]>
+  /** Of the services that have a health-check node port. */
+  readonly healthChecks: ReadonlyMap<ServiceKey, HealthCheck>
   /**
    * The ranges that ClusterIPs are given out from, canonical, of both families; none where nobody knows. Packets to an
    * address in one of them that no Service has end at the node, unless the address is the node's own.

@@ -168,6 +168,8 @@ export function readNode(fields: Fields, { name }: Pick<ObjectName, 'name'>): No
     internalIPs: ofType('InternalIP'),
     externalIPs: ofType('ExternalIP'),
     podCIDRs: podCIDRs.length > 0 || podCIDR === '' ? podCIDRs : [podCIDR],
+    isBeingDeleted: fields.child('metadata').text('deletionTimestamp', '') !== '',
+    taints: spec.children('taints', (taint) => taint.text('key', '')),
   }
 }
 

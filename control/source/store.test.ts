@@ -23,7 +23,15 @@ const sliceChange = (object: EndpointSlice | undefined, key = 'default/web-a') =
   key,
   object,
 })
-const node = (name: string): Node => ({ name, labels: {}, internalIPs: [], externalIPs: [], podCIDRs: [] })
+const node = (name: string): Node => ({
+  name,
+  labels: {},
+  internalIPs: [],
+  externalIPs: [],
+  podCIDRs: [],
+  isBeingDeleted: false,
+  taints: [],
+})
 
 describe('the store', () => {
   test('is synced once every source is', () => {

@@ -17,7 +17,7 @@ const clean: SyncReport = { written: 1, deleted: 0, unchanged: 0, failed: [], du
 class FakeDataplane {
   readonly #clock: FakeClock
   readonly calls: string[] = []
-  held: DesiredState = { services: new Map(), serviceCIDRs: [] }
+  held: DesiredState = { services: new Map(), healthChecks: new Map(), serviceCIDRs: [] }
   /** How the next syncs end: an error, or what the kernel refuses. Well, if nothing is said. */
   readonly endings: (Error | readonly string[])[] = []
   /** Set, the syncs wait for it. */
@@ -44,7 +44,7 @@ class FakeDataplane {
       if (wanted === undefined) services.delete(key)
       else services.set(key, wanted)
     }
-    this.held = { services, serviceCIDRs: desired.serviceCIDRs }
+    this.held = { ...desired, services }
   }
 }
 
@@ -128,9 +128,11 @@ describe('before every source is synced', () => {
       synced: false,
       lastSyncMs: undefined,
       pendingSinceMs: 0,
+      unwrittenSinceMs: undefined,
       lastReport: undefined,
     })
     rig.source.synced()
+    assert.equal(rig.loop.state().unwrittenSinceMs, 10_000_000)
     await rig.clock.advance(0)
     assert.deepEqual(rig.dataplane.calls, ['10000000 all'])
     assert.deepEqual(rig.heard, ['first synced all after 10000000'])
@@ -382,6 +384,38 @@ test('stopping waits for the sync that runs, and begins no other', async () => {
   gate.resolve()
   await stopped
   assert.deepEqual(rig.dataplane.calls, ['0 all'])
+})
+
+describe('what is not written', () => {
+  test('is so since it was asked for, while it waits and while it is being written', async () => {
+    await using rig = makeRig()
+    await rig.clock.advance(1000)
+    assert.equal(rig.loop.state().unwrittenSinceMs, undefined)
+    const gate = Promise.withResolvers<void>()
+    rig.dataplane.gate = gate.promise
+    rig.set('a')
+    assert.equal(rig.loop.state().unwrittenSinceMs, 1000)
+    await rig.clock.advance(5000)
+    rig.set('b')
+    await rig.clock.advance(5000)
+    assert.equal(rig.loop.state().unwrittenSinceMs, 1000)
+    gate.resolve()
+    await rig.clock.advance(1000)
+    assert.equal(rig.loop.state().unwrittenSinceMs, undefined)
+  })
+
+  test('stays so through syncs that fail, and not for what the kernel refuses of some services', async () => {
+    await using rig = makeRig()
+    await rig.clock.advance(1000)
+    rig.dataplane.endings.push(new Error('broken'), new Error('broken'), ['one is refused'])
+    rig.set('a')
+    await rig.clock.advance(50)
+    assert.equal(rig.loop.state().unwrittenSinceMs, 1000)
+    await rig.clock.advance(150)
+    assert.equal(rig.loop.state().unwrittenSinceMs, 1000)
+    await rig.clock.advance(1000)
+    assert.equal(rig.loop.state().unwrittenSinceMs, undefined)
+  })
 })
 
 test('whatever fails on the way, in the end the dataplane holds what is wanted', async () => {

@@ -47,6 +47,10 @@ export class SyncLoop<M extends ModelResult> {
     source: [],
     model: [],
   }
+  /** When the sources had told everything. */
+  #inputsSinceMs: number | undefined
+  /** The first request that the sync in progress answers, or the last one whose sync could write nothing at all. */
+  #answeringSinceMs: number | undefined
   #lastSyncMs: number | undefined
   #lastReport: SyncReport | undefined
 
@@ -80,8 +84,15 @@ export class SyncLoop<M extends ModelResult> {
       synced: this.#lastSyncMs !== undefined,
       lastSyncMs: this.#lastSyncMs,
       pendingSinceMs: this.#schedule.pendingSinceMs,
+      unwrittenSinceMs: this.#unwrittenSinceMs(),
       lastReport: this.#lastReport,
     }
+  }
+
+  #unwrittenSinceMs(): number | undefined {
+    const sinceMs = this.#answeringSinceMs ?? this.#schedule.pendingSinceMs
+    if (sinceMs === undefined || this.#inputsSinceMs === undefined) return undefined
+    return Math.max(sinceMs, this.#inputsSinceMs)
   }
 
   /** Sets the timer for the next sync. */
@@ -93,6 +104,7 @@ export class SyncLoop<M extends ModelResult> {
       this.#tellProblems()
       return
     }
+    this.#inputsSinceMs ??= clock.nowMs()
     const dueMs = nextDueMs(this.#schedule)
     if (dueMs === this.#timerDueMs) return
     clock.clearTimer(this.#timer)
@@ -115,12 +127,14 @@ export class SyncLoop<M extends ModelResult> {
     const sinceMs = this.#schedule.pendingSinceMs ?? beganMs
     const full = isFull(this.#schedule, beganMs)
     this.#schedule = begun(this.#schedule)
+    this.#answeringSinceMs ??= sinceMs
     try {
       await this.#updateModel()
       this.#tellProblems()
       const { desired } = this.#model
       const changed = full ? undefined : this.#notGiven
       if (changed?.size === 0 && desired === this.#given) {
+        this.#answeringSinceMs = undefined
         this.#end('well', { sinceMs, full })
         return
       }
@@ -129,6 +143,7 @@ export class SyncLoop<M extends ModelResult> {
       this.#given = desired
       const first = this.#lastReport === undefined
       this.#lastReport = report
+      if (!isInVain(report)) this.#answeringSinceMs = undefined
       this.#end(report.failed.length === 0 ? 'well' : 'partly', { sinceMs, full })
       observer.synced({ report, desired, changed, first, waitedMs: clock.nowMs() - sinceMs })
     } catch (error) {
@@ -188,4 +203,9 @@ export class SyncLoop<M extends ModelResult> {
     const gone = without(before, now)
     if (appeared.length > 0 || gone.length > 0) this.#parts.observer.problems(appeared, gone)
   }
+}
+
+/** The kernel refused all of it, not some services alone. */
+function isInVain({ written, deleted, unchanged, failed }: SyncReport): boolean {
+  return failed.length > 0 && written + deleted + unchanged === 0
 }

@@ -89,7 +89,13 @@ export interface SyncState {
   readonly synced: boolean
   /** End of the last sync that went through. */
   readonly lastSyncMs: number | undefined
-  /** Since when something waits to be synced; undefined while nothing does. What health asks: are we late? */
+  /** Since when something waits for a sync to begin; undefined while nothing does. */
   readonly pendingSinceMs: number | undefined
+  /**
+   * Since when something that could be written is not: it waits, is being written, or nothing of it could be. Undefined
+   * while all is done, and while the sources have not told everything: that is not for the loop to mend. What health
+   * asks: are we late?
+   */
+  readonly unwrittenSinceMs: number | undefined
   readonly lastReport: SyncReport | undefined
 }

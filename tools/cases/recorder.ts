@@ -35,7 +35,7 @@ const FAMILY_MAPS = ['frontends', 'nodeports', 'cluster_ips', 'backends', 'backe
 export class Recorder {
   readonly #kernel = new FakeKernel()
   readonly #held = new Map<ServiceKey, Ports>()
-  #serviceCIDRs: readonly string[] = []
+  #told: Omit<DesiredState, 'services'> = { healthChecks: new Map(), serviceCIDRs: [] }
   readonly #remembers: boolean
   /** Every difference between two syncs, in its order. */
   readonly writes: Write[] = []
@@ -50,7 +50,7 @@ export class Recorder {
 
   /** What the latest dataplane was told. */
   get held(): DesiredState {
-    return { services: this.#held, serviceCIDRs: this.#serviceCIDRs }
+    return { ...this.#told, services: this.#held }
   }
 
   /** What new connections find, read from the pinned maps alone, as `shown` has it. Nothing before the first sync. */
@@ -93,7 +93,7 @@ export class Recorder {
   /** A sync has gone through. */
   note(desired: DesiredState, changed: ReadonlySet<ServiceKey> | undefined, report: SyncReport): void {
     this.syncs += 1
-    this.#serviceCIDRs = desired.serviceCIDRs
+    this.#told = desired
     this.entries += report.written + report.deleted
     for (const key of changed ?? new Set([...this.#held.keys(), ...desired.services.keys()])) {
       this.#note(key, desired.services.get(key))

@@ -33,7 +33,7 @@ const SECOND = servicePort('web', 'fd00:96::1', ['fd00::1', 'fd00::2'], {
     { kind: 'NodePort', address: undefined, port: 30080 },
   ],
 })
-const BOTH = { services: new Map([['test/web', [BASE, SECOND]]]), serviceCIDRs: [] }
+const BOTH = { services: new Map([['test/web', [BASE, SECOND]]]), healthChecks: new Map(), serviceCIDRs: [] }
 const NODE = [
   { address: '192.0.2.10', nodePort: true, loopback: false },
   { address: '2001:db8::10', nodePort: true, loopback: false },

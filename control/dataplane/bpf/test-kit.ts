@@ -73,5 +73,5 @@ export function servicePort(
 /** The state that has these service ports, each of a Service of its own. */
 export function stateOf(ports: readonly ServicePort[]): DesiredState {
   const services = new Map(ports.map((port) => [`${port.namespace}/${port.name}`, [port]]))
-  return { services, serviceCIDRs: [] }
+  return { services, healthChecks: new Map(), serviceCIDRs: [] }
 }

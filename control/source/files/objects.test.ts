@@ -221,6 +221,8 @@ describe('every field that is read', () => {
       internalIPs: ['192.168.0.2'],
       externalIPs: ['203.0.113.9'],
       podCIDRs: ['10.244.1.0/24'],
+      isBeingDeleted: false,
+      taints: [],
     })
   })
 })

@@ -166,6 +166,8 @@ test('the fields of real objects', () => {
         internalIPs: ['192.0.2.11', '2001:db8:0:1::11'],
         externalIPs: [],
         podCIDRs: ['10.244.1.0/24', '2001:db8:18:1::/64'],
+        isBeingDeleted: false,
+        taints: ['ToBeDeletedByClusterAutoscaler', 'node.kubernetes.io/not-ready'],
       },
     },
   ])
@@ -298,7 +300,8 @@ describe('made-up objects: protobuf says the same as JSON', () => {
       { type: fc.constantFrom('InternalIP', 'ExternalIP', 'Hostname'), address: text },
       optional,
     )
-    const spec = fc.record({ podCIDR: filled, podCIDRs: some(text), cidrs: some(text) }, optional)
+    const taints = some(fc.record({ key: text, effect: text }, optional))
+    const spec = fc.record({ podCIDR: filled, podCIDRs: some(text), cidrs: some(text), taints }, optional)
     fc.assert(
       fc.property(meta, spec, some(address), (metadata, spec, addresses) => {
         const { namespace: _, ...own } = metadata

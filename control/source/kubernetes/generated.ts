@@ -278,13 +278,14 @@ export interface ObjectMeta {
   namespace: string
   resourceVersion: string
   creationTimestamp: string
+  deletionTimestamp: string
   labels: TextMap | undefined
   annotations: TextMap | undefined
 }
 
 export function readObjectMeta(
   reader: Reader,
-  into: ObjectMeta = { name: '', namespace: '', resourceVersion: '', creationTimestamp: '', labels: undefined, annotations: undefined },
+  into: ObjectMeta = { name: '', namespace: '', resourceVersion: '', creationTimestamp: '', deletionTimestamp: '', labels: undefined, annotations: undefined },
 ): ObjectMeta {
   while (!atEnd(reader)) {
     const tag = reader.tag()
@@ -301,6 +302,12 @@ export function readObjectMeta(
       case 8: {
         const end = enter(reader, tag, 'ObjectMeta.creationTimestamp')
         into.creationTimestamp = rfc3339(readTime(reader).seconds)
+        reader.len = end
+        break
+      }
+      case 9: {
+        const end = enter(reader, tag, 'ObjectMeta.deletionTimestamp')
+        into.deletionTimestamp = rfc3339(readTime(reader).seconds)
         reader.len = end
         break
       }
@@ -635,12 +642,13 @@ export function readNode(
 
 export interface NodeSpec {
   podCIDR: string
+  taints: Taint[] | undefined
   podCIDRs: string[] | undefined
 }
 
 export function readNodeSpec(
   reader: Reader,
-  into: NodeSpec = { podCIDR: '', podCIDRs: undefined },
+  into: NodeSpec = { podCIDR: '', taints: undefined, podCIDRs: undefined },
 ): NodeSpec {
   while (!atEnd(reader)) {
     const tag = reader.tag()
@@ -648,8 +656,35 @@ export function readNodeSpec(
       case 1:
         into.podCIDR = text(reader, tag, 'NodeSpec.podCIDR')
         break
+      case 5: {
+        const end = enter(reader, tag, 'NodeSpec.taints')
+        into.taints = append(into.taints, readTaint(reader))
+        reader.len = end
+        break
+      }
       case 7:
         into.podCIDRs = append(into.podCIDRs, text(reader, tag, 'NodeSpec.podCIDRs'))
+        break
+      default:
+        skip(reader, tag)
+    }
+  }
+  return into
+}
+
+export interface Taint {
+  key: string
+}
+
+export function readTaint(
+  reader: Reader,
+  into: Taint = { key: '' },
+): Taint {
+  while (!atEnd(reader)) {
+    const tag = reader.tag()
+    switch (tag >>> 3) {
+      case 1:
+        into.key = text(reader, tag, 'Taint.key')
         break
       default:
         skip(reader, tag)
