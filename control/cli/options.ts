@@ -8,6 +8,7 @@ import type { SocketMode } from '../model/pod-sockets.ts'
 import type { ModelSettings } from '../model/settings.ts'
 import type { PortRange } from './node-port-options.ts'
 import { Refusal } from './refusal.ts'
+import type { ServerOptions } from './server-options.ts'
 import type { FlowTimeouts } from './timeouts.ts'
 
 /** Where the pins are when nobody says otherwise. */
@@ -55,7 +56,7 @@ export interface RootOption {
   readonly bpfRoot: string
 }
 
-export interface RunOptions extends RootOption {
+export interface RunOptions extends RootOption, ServerOptions {
   readonly source: SourceOption
   readonly nodeName: string
   /** Undefined: the root of the first cgroup v2 mount. */

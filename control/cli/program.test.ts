@@ -45,6 +45,9 @@ const TRAFFIC = {
   masqueradeBit: 14,
   timeouts: { tcpEstablished: 86400, tcpCloseWait: 3600, udp: 30, udpStream: 180, handover: 86400 },
   nodePortRange: { first: 30_000, last: 32_767 },
+  healthzBindAddress: { address: '0.0.0.0', port: 10_256 },
+  metricsBindAddress: { address: '127.0.0.1', port: 10_249 },
+  bindAddressHardFail: false,
 }
 
 describe('commands and their options', () => {

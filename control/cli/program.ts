@@ -7,6 +7,7 @@ import { hostname } from 'node:os'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
 import type { NodePortAddresses } from '../model/settings.ts'
+import { HINTS } from './hints.ts'
 import {
   DEFAULT_NODE_PORT_RANGE,
   type PortRange,
@@ -39,6 +40,13 @@ import {
   sourceOf,
 } from './options.ts'
 import { Refusal } from './refusal.ts'
+import {
+  DEFAULT_HEALTHZ,
+  DEFAULT_METRICS,
+  parseBindAddress,
+  type ReadServerOptions,
+  serverOptions,
+} from './server-options.ts'
 import { flowTimeouts, parseTimeout, type ReadTimeouts, TIMEOUT_OPTIONS } from './timeouts.ts'
 import {
   CLIENT_ADDRESSES,
@@ -70,20 +78,6 @@ export interface Terminal {
 export const EXIT_OK = 0
 /** The caller must change something: an option, a privilege, the kernel. */
 export const EXIT_USAGE = 2
-
-const HINTS = `
-If you know another tool:
-  ipvsadm -Ln                              sluice services
-  ipvsadm -Lnc, conntrack -L               sluice flows
-  cilium-dbg service list                  sluice services
-  cilium-dbg bpf lb list --backends        sluice backends
-  cilium-dbg bpf ct list global            sluice flows
-  calico-node -bpf nat dump                sluice services, sluice backends
-  kube-proxy --cleanup                     sluice cleanup
-  kube-proxy --hostname-override NAME      sluice run --node-name NAME
-
-services, backends and flows read the maps pinned in the kernel: they need root, and no daemon.
-Exit codes: 0 done, 1 it failed, 2 it cannot be done like this: an option, a privilege or the kernel must change.`
 
 /**
  * Reads the arguments (without the names of Node.js and script) and runs the command.
@@ -163,7 +157,7 @@ function addRun(program: Command, commands: Commands): void {
         parseMapSize(text, sizes as Record<string, number>),
       ).default({}, "the object's own sizes"),
     )
-  addTimeoutOptions(addNodePortOptions(addTrafficOptions(command)))
+  addServerOptions(addTimeoutOptions(addNodePortOptions(addTrafficOptions(command))))
     .addOption(
       option('-v, --v <N>', 'how much to log: 0 to 2 info, 3 debug, 5 trace', parseVerbosity).default(0),
     )
@@ -251,6 +245,33 @@ function addNodePortOptions(command: Command): Command {
         "the API server's range of node ports",
         parseNodePortRange,
       ).default(DEFAULT_NODE_PORT_RANGE, '30000-32767'),
+    )
+}
+
+function addServerOptions(command: Command): Command {
+  return command
+    .addOption(
+      option(
+        '--healthz-bind-address <ADDRESS>',
+        'where /healthz, /livez and /readyz are; empty: nowhere',
+        (text) => parseBindAddress(text, DEFAULT_HEALTHZ.port),
+      ).default(DEFAULT_HEALTHZ, '0.0.0.0:10256'),
+    )
+    .addOption(
+      option(
+        '--metrics-bind-address <ADDRESS>',
+        'where /metrics and /proxyMode are; empty: nowhere',
+        (text) => parseBindAddress(text, DEFAULT_METRICS.port),
+      ).default(DEFAULT_METRICS, '127.0.0.1:10249'),
+    )
+    .addOption(
+      option(
+        '--bind-address-hard-fail [BOOL]',
+        'end the start when one of these ports is taken, instead of waiting for it',
+        parseBoolean,
+      )
+        .preset('true')
+        .default(false),
     )
 }
 
@@ -436,12 +457,13 @@ function errorText(text: string): string {
 
 /** As commander hands them over: by the long names of the options. */
 interface ReadRunOptions
-  extends Omit<
+  extends Pick<
       RunOptions,
-      'source' | 'mapSizes' | 'verbosity' | 'model' | 'masqueradeBit' | 'nodePortRange' | 'timeouts'
+      'nodeName' | 'bpfRoot' | 'cgroupRoot' | 'socketLoadBalancing' | 'netnsDir' | 'loggingFormat'
     >,
     SourceTexts,
     ReadTrafficOptions,
+    ReadServerOptions,
     ReadTimeouts {
   readonly mapSize: Readonly<Record<string, number>>
   readonly v: number
@@ -465,6 +487,7 @@ function runOptions(read: ReadRunOptions): RunOptions {
     model: modelSettings(read),
     masqueradeBit: read.iptablesMasqueradeBit,
     timeouts: flowTimeouts(read),
+    ...serverOptions(read),
     nodePortRange: read.serviceNodePortRange,
     verbosity: read.v,
     loggingFormat,

@@ -7,19 +7,24 @@ import { Attachments } from '../dataplane/bpf/attachments.ts'
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
 import { createNetfilter } from '../dataplane/bpf/netfilter.ts'
 import { Sweeper } from '../dataplane/bpf/sweeper.ts'
+import type { Restored } from '../dataplane/dataplane.ts'
 import { keepHeapSmall } from '../heap.ts'
 import { layoutOf } from '../layout/family.ts'
+import type { NodeAddress } from '../layout/node-addresses.ts'
 import { createLog, type Logger } from '../log.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from '../model/desired.ts'
+import { isEligible } from '../model/eligible.ts'
 import { localCidrs } from '../model/settings.ts'
-import type { Family } from '../model/types.ts'
+import type { DesiredState, Family } from '../model/types.ts'
 import { watchNode } from '../node/watch.ts'
+import type { ProxyState } from '../server/health.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import { DropReport } from './drop-report.ts'
 import { checkKernel, checkPrivileges, kernelHas, prepareMounts } from './host.ts'
 import { lockNode } from './lock.ts'
 import { NodeFollower } from './node-follower.ts'
 import { repeat } from './repeat.ts'
+import { startServers } from './servers.ts'
 import { packetSettings } from './settings.ts'
 import { keepSockets } from './sockets.ts'
 import { startDataplane } from './start-dataplane.ts'
@@ -53,9 +58,10 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
       abort.signal,
     )
     const cgroupRoot = await prepareMounts(options, log)
-    const dataplane = await startDataplane(options, packetSettings(options), log)
+    const { dataplane, adopted } = await startDataplane(options, packetSettings(options), log)
+    const started = { source, cgroupRoot, dataplane, adopted }
     try {
-      await serve({ options, source, cgroupRoot, dataplane, log, clock: systemClock, signal: abort.signal })
+      await serve({ options, ...started, log, clock: systemClock, signal: abort.signal })
     } finally {
       await dataplane.stop('leave')
     }
@@ -95,6 +101,7 @@ interface Daemon {
   readonly source: StartedSource
   readonly cgroupRoot: string
   readonly dataplane: BpfDataplane
+  readonly adopted: Restored['adopted']
   readonly log: Logger
   readonly clock: Clock
   readonly signal: AbortSignal
@@ -111,7 +118,18 @@ async function serve(daemon: Daemon): Promise<void> {
   const { bpfRoot } = options
   const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, log })
   const netfilter = createNetfilter({ marks, nodePorts, families: families.filter(kernelHas), log })
-  const { loop, follower, firstSync } = buildPipeline(daemon, attachments)
+  const { loop, follower, firstSync } = buildPipeline(daemon, attachments, {
+    synced: ({ healthChecks }) => servers.healthChecks.setChecks(healthChecks),
+    addresses: (addresses) => servers.setAddresses(addresses),
+  })
+  const startedMs = clock.nowMs()
+  const servers = await startServers({
+    ...options,
+    ...options.model,
+    state: () => proxyState(daemon, loop, startedMs),
+    clock,
+    log,
+  })
 
   const netfilterReady = netfilter.ensure()
   attachSockets(attachments, log)
@@ -137,7 +155,35 @@ async function serve(daemon: Daemon): Promise<void> {
     again('the check of the node', CHECK_INTERVAL_MS, () => follower.refresh()),
   ]
   await looping
+  servers.close()
   await Promise.all([...repeating, netfilterReady, follower.idle(), sockets.idle()])
+}
+
+function proxyState(
+  { options, source, dataplane, adopted }: Daemon,
+  loop: SyncLoop<Model>,
+  startedMs: number,
+): ProxyState {
+  const { store } = source
+  const { unwrittenSinceMs, lastSyncMs } = loop.state()
+  return {
+    unwrittenSinceMs,
+    lastSyncMs,
+    startedMs,
+    adopted,
+    // Before the source has told everything, its absence means nothing.
+    nodeEligible: !store.synced || isEligible(store.cluster.node, options.source.kind === 'kubernetes'),
+    families: dataplane.families.map((family) => (family === 'ipv4' ? 'IPv4' : 'IPv6')),
+    stalledWatches: source.freshness().flatMap(({ kind, isStalled }) => (isStalled ? [kind] : [])),
+  }
+}
+
+/** Who is told what the pipeline has done. */
+interface PipelineListener {
+  /** The kernel holds this. */
+  synced(desired: DesiredState): void
+  /** The node has these addresses. */
+  addresses(addresses: readonly NodeAddress[]): void
 }
 
 interface Pipeline {
@@ -148,7 +194,7 @@ interface Pipeline {
 }
 
 /** Objects → store → model → dataplane, with the node's addresses beside them. */
-function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
+function buildPipeline(daemon: Daemon, attachments: Attachments, listener: PipelineListener): Pipeline {
   const { options, source, dataplane, log, clock } = daemon
   const { store, onChange } = source
   const firstSync = Promise.withResolvers<string>()
@@ -157,12 +203,19 @@ function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
   const { detectLocal, nodePortAddresses } = options.model
   // What it says is not told yet, rather than nothing: a restart must not close the node ports for a moment, or open all.
   const isNodeUnknown = () => store.cluster.node === undefined && !store.synced
+  const syncLog = createSyncLog(log, (desired) => firstSync.resolve(amountText(desired)))
   const loop = new SyncLoop<Model>({
     inputs: store,
     model: { empty: emptyModel, update: updateDesired },
     node: facts,
     dataplane,
-    observer: createSyncLog(log, (desired) => firstSync.resolve(amountText(desired))),
+    observer: {
+      ...syncLog,
+      synced: (outcome) => {
+        syncLog.synced(outcome)
+        listener.synced(outcome.desired)
+      },
+    },
     clock,
   })
   const follower = new NodeFollower({
@@ -173,7 +226,10 @@ function buildPipeline(daemon: Daemon, attachments: Attachments): Pipeline {
     setLocalCidrs: (cidrs) => dataplane.setLocalCidrs(cidrs),
     setDevices: (devices) => attachments.setDevices(devices),
     nodePorts: () => (nodePortAddresses === 'primary' && isNodeUnknown() ? undefined : facts()),
-    setNodeAddresses: (wanted) => dataplane.setNodeAddresses(wanted),
+    setNodeAddresses: (wanted) => {
+      listener.addresses(wanted)
+      return dataplane.setNodeAddresses(wanted)
+    },
     addressesChanged: (changed) => {
       addresses = changed
       loop.request()

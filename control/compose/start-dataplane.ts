@@ -20,7 +20,7 @@ export async function startDataplane(
   options: Pick<RunOptions, 'bpfRoot' | 'mapSizes' | 'socketLoadBalancing'>,
   settings: PacketSettings,
   log: Pick<Logger, 'info' | 'warn'>,
-): Promise<BpfDataplane> {
+): Promise<{ readonly dataplane: BpfDataplane; readonly adopted: boolean }> {
   const { bpfRoot, mapSizes, socketLoadBalancing } = options
   const dataplane = new BpfDataplane({
     objectFolder: OBJECT_FOLDER,
@@ -38,7 +38,7 @@ export async function startDataplane(
     for (const [family, error] of dataplane.refused) {
       log.warn(`the kernel refuses the programs of ${family}: that family is not served`, { err: error })
     }
-    return dataplane
+    return { dataplane, adopted }
   } catch (error) {
     throw refusalOf(error) ?? error
   }

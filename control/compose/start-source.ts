@@ -5,13 +5,15 @@ import { Refusal } from '../cli/refusal.ts'
 import { systemClock } from '../clock.ts'
 import type { Logger } from '../log.ts'
 import { filesSource } from '../source/files/files.ts'
-import type { Source } from '../source/source.ts'
+import type { Freshness, Source } from '../source/source.ts'
 import { Store } from '../source/store.ts'
 
 export interface StartedSource {
   readonly store: Store
   /** Calls back after every change of the store from now on. */
   onChange(listener: () => void): void
+  /** See `Source.freshness`. */
+  freshness(): readonly Freshness[]
 }
 
 /** What to read, and for which node. */
@@ -43,7 +45,11 @@ export async function startSource(
   } catch (error) {
     throw new Refusal(error instanceof Error ? error.message : String(error), { cause: error })
   }
-  return { store, onChange: (listener) => listeners.push(listener) }
+  return {
+    store,
+    onChange: (listener) => listeners.push(listener),
+    freshness: () => opened.freshness(),
+  }
 }
 
 /** A source that has not been started. What a cluster needs is loaded only for one: it is the larger part of the memory. */

@@ -66,7 +66,7 @@ export const ROOMS: readonly Room[] = [
   },
   { place: 'control/dataplane/', mayImport: ['control/model/', 'control/layout/', 'libbpf-ts', LOG, CLOCK] },
   { place: 'control/sync/', mayImport: [...INTERFACES, LOG, CLOCK] },
-  { place: 'control/server/', mayImport: [LOG] },
+  { place: 'control/server/', mayImport: ['control/model/types.ts', LOG, CLOCK] },
   { place: 'control/cli/', mayImport: ['control/model/', 'control/layout/', 'libbpf-ts'] },
   { place: 'loader/', mayImport: [] },
   { place: 'bpf/', mayImport: ['libbpf-ts', 'control/layout/'] },

@@ -52,16 +52,19 @@ function compare(
   }
 }
 
-function listsOf({ services }: DesiredState): ReadonlyMap<string, ExpectedLists> {
+function listsOf({ services, healthChecks }: DesiredState): ReadonlyMap<string, ExpectedLists> {
   return new Map(
     [...services.values()].flat().map((port) => {
       const family = port.family === 'ipv6' ? ' v6' : ''
-      return [`${port.namespace}/${port.name}:${port.portName}/${port.protocol}${family}`, portLists(port)]
+      return [
+        `${port.namespace}/${port.name}:${port.portName}/${port.protocol}${family}`,
+        portLists(port, healthChecks),
+      ]
     }),
   )
 }
 
-function portLists(port: ServicePort): ExpectedLists {
+function portLists(port: ServicePort, healthChecks: DesiredState['healthChecks']): ExpectedLists {
   const texts = (indexes: readonly number[]) =>
     indexes.flatMap((index) => {
       const backend = port.backends[index]
@@ -74,6 +77,6 @@ function portLists(port: ServicePort): ExpectedLists {
       address === undefined ? `${kind} ${number}` : `${kind} ${hostPort(address, number)}`,
     ),
     affinitySeconds: port.affinitySeconds,
-    healthCheckNodePort: 0,
+    healthCheckNodePort: healthChecks.get(`${port.namespace}/${port.name}`)?.port ?? 0,
   }
 }

@@ -1,0 +1,75 @@
+/** The daemon's servers, started: health, metrics and the health-check node ports. */
+
+import type { RunOptions } from '../cli/options.ts'
+import { Refusal } from '../cli/refusal.ts'
+import type { BindAddress } from '../cli/server-options.ts'
+import type { Clock } from '../clock.ts'
+import type { NodeAddress } from '../layout/node-addresses.ts'
+import type { Logger } from '../log.ts'
+import type { ModelSettings } from '../model/settings.ts'
+import { isLate, type ProxyState } from '../server/health.ts'
+import { HealthCheckServers } from '../server/health-checks.ts'
+import { Listener, type Responder, whyNot } from '../server/listener.ts'
+import { healthRoutes, metricsRoutes } from '../server/routes.ts'
+
+export interface ServersOptions
+  extends Pick<RunOptions, 'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail'> {
+  readonly nodePortAddresses: ModelSettings['nodePortAddresses']
+  readonly state: () => ProxyState
+  readonly clock: Clock
+  readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
+}
+
+export interface Servers {
+  readonly healthChecks: HealthCheckServers
+  /** The node's addresses are these: the health-check node ports are at those that take node ports. */
+  setAddresses(addresses: readonly NodeAddress[]): void
+  close(): void
+}
+
+/** @throws Refusal for a port that cannot be had, where that is not to wait */
+export async function startServers(options: ServersOptions): Promise<Servers> {
+  const { nodePortAddresses, state, clock, log } = options
+  const now = () => ({ monotonicMs: clock.nowMs(), wallMs: Date.now() })
+  const listeners = [
+    ...(await listen('the health server', options.healthzBindAddress, healthRoutes(state, now), options)),
+    ...(await listen('the metrics server', options.metricsBindAddress, metricsRoutes(), options)),
+  ]
+  const isHealthy = () => !isLate(state(), clock.nowMs())
+  const healthChecks = new HealthCheckServers({ isHealthy, clock, log })
+  const isEverywhere = nodePortAddresses.length === 0
+  if (isEverywhere) healthChecks.setAddresses('every')
+  return {
+    healthChecks,
+    setAddresses: (addresses) => {
+      if (isEverywhere) return
+      const chosen = addresses.filter(({ nodePort, loopback }) => nodePort && !loopback)
+      healthChecks.setAddresses(chosen.map(({ address }) => address))
+    },
+    close: () => {
+      healthChecks.close()
+      for (const listener of listeners) listener.close()
+    },
+  }
+}
+
+async function listen(
+  name: string,
+  at: BindAddress | undefined,
+  respond: Responder,
+  { bindAddressHardFail, clock, log }: ServersOptions,
+): Promise<readonly Listener[]> {
+  if (at === undefined) return []
+  const listener = new Listener({ name, ...at, respond, clock, log })
+  if (!bindAddressHardFail) {
+    listener.start()
+    return [listener]
+  }
+  try {
+    await listener.listen()
+    return [listener]
+  } catch (error) {
+    const why = error instanceof Error ? whyNot(error, at.address, at.port) : String(error)
+    throw new Refusal(`${name} ${why}, and --bind-address-hard-fail is given`, { cause: error })
+  }
+}
