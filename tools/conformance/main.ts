@@ -12,7 +12,7 @@ async function run(options: Options): Promise<Report> {
   const rows = ROWS.filter(({ id }) => options.only?.has(id) ?? true)
   if (options.dataplane === 'model') return await runModel({ ...options, rows })
   const { runBpf } = await import('./bpf/run.ts')
-  return await runBpf({ ...options, rows })
+  return await runBpf({ ...options, rows, progress: (text) => console.error(`conformance: ${text}`) })
 }
 
 function readOptions(): Options | undefined {

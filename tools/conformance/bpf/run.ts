@@ -19,6 +19,8 @@ export interface BpfRunOptions {
   readonly clientAddress: ClientAddress
   /** Begins the names of all namespaces. Default: of this process. */
   readonly prefix?: string
+  /** Hears what is being done. */
+  readonly progress?: (text: string) => void
 }
 
 /** Rows that are played at once: two cores are busy with fewer. */
@@ -61,10 +63,12 @@ class BpfRun {
   }
 
   async #onTheWire(rows: readonly WireRow[]): Promise<void> {
-    const { families, clientAddress, prefix = `slt${process.pid}` } = this.#options
+    const { families, clientAddress, prefix = `slt${process.pid}`, progress } = this.#options
     const instances = instancesFor(families)
+    progress?.(`building the cluster, with ${instances.length} set-ups`)
     await using stage = await ConformanceStage.build(prefix, instances)
     for (const [variant, each] of Map.groupBy(rows, variantOf)) {
+      progress?.(`daemons as in "${variant}": ${each.length} rows`)
       try {
         await stage.start(VARIANTS[variant], clientAddress)
       } catch (error) {
