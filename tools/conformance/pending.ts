@@ -4,7 +4,6 @@
  */
 
 export const PENDING: Readonly<Record<string, readonly string[]>> = {
-  'how late syncs show in the health of the proxy': ['HC-03', 'HC-07'],
   'SCTP in the datapath': ['CIP-07', 'DS-04'],
 }
 
