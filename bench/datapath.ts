@@ -3,13 +3,22 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { type BpfObject, loadObject, netnsCookie, readSpec } from 'libbpf-ts'
+import {
+  type BpfObject,
+  type BpfProgram,
+  loadObject,
+  netnsCookie,
+  probeKernelConstant,
+  readSpec,
+} from 'libbpf-ts'
 import { BpfDataplane } from '../control/dataplane/bpf/dataplane.ts'
+import { pinPath } from '../control/dataplane/bpf/pins.ts'
 import { viewOf } from '../control/layout/bytes.ts'
 import * as generated from '../control/layout/generated.ts'
 import { desiredState } from '../control/model/desired.ts'
 import { bpffsMount } from '../tools/cluster/mounts.ts'
 import { OBJECT_FOLDER } from '../tools/packets/datapath.ts'
+import type { FamilyNumber } from '../tools/packets/family.ts'
 import { NODE, syntheticCluster } from './synthetic.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
@@ -47,23 +56,26 @@ export function removePinsAtExit(): void {
   }
 }
 
-/** A datapath that balances the services of a synthetic cluster. */
+/** A datapath that balances the services of a synthetic cluster, of one family. */
 export class BenchDatapath implements AsyncDisposable {
   readonly services: number
+  readonly family: FamilyNumber
   readonly dataplane: BpfDataplane
   readonly #root: string
 
-  constructor(services: number) {
+  constructor(services: number, family: FamilyNumber = 4) {
     this.services = services
-    this.#root = pinRoot(String(services))
-    const constants = { host_netns_cookie: netnsCookie() ?? 0n }
+    this.family = family
+    this.#root = pinRoot(`${services}-${family}`)
+    const have = probeKernelConstant('BPF_F_IPV6').supported === 'yes'
+    const constants = { host_netns_cookie: netnsCookie() ?? 0n, have_csum_ipv6: have }
     this.dataplane = new BpfDataplane({ objectFolder: OBJECT_FOLDER, bpfRoot: this.#root, constants })
   }
 
   /** Fills the maps, and makes the loopback device one of pods: its packets are translated. */
   async start(endpoints: number): Promise<void> {
     await this.dataplane.start()
-    const { desired } = desiredState(syntheticCluster(this.services, endpoints), NODE)
+    const { desired } = desiredState(syntheticCluster(this.services, endpoints, this.family), NODE)
     const { failed } = await this.dataplane.sync(desired, undefined)
     if (failed.length > 0) throw new Error(`the kernel refused ${failed.length} entries: ${failed[0]}`)
     const device = {
@@ -88,6 +100,11 @@ export class BenchDatapath implements AsyncDisposable {
     return sum
   }
 
+  /** Where a map is pinned. */
+  pinOf(map: string): string {
+    return pinPath(this.#root, map)
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       await this.dataplane.stop('remove')
@@ -97,11 +114,16 @@ export class BenchDatapath implements AsyncDisposable {
   }
 }
 
-/** The measuring programs, in front of a program to be measured; see bench.bpf.c. */
-export function loadMeasuring(objectPath: string, programFd: number | undefined): BpfObject {
-  const programs = ['again', 'another', 'empty']
-  const measuring = loadObject(readSpec(objectPath), { programs })
-  measuring.map('under_test').update(word(0), word(programFd ?? measuring.program('empty').fd))
+/** What packets go on to after the measuring program; see bench.bpf.c. */
+export type UnderTest = BpfProgram | 'empty' | 'look_up4' | 'look_up6'
+
+/** The measuring programs, in front of a program to be measured; they know the flows of the datapath. */
+export function loadMeasuring(objectPath: string, datapath: BenchDatapath, underTest: UnderTest): BpfObject {
+  const programs = ['again', 'another', 'empty', 'look_up4', 'look_up6']
+  const pinnedMaps = { flows4: datapath.pinOf('flows4'), flows6: datapath.pinOf('flows6') }
+  const measuring = loadObject(readSpec(objectPath), { programs, pinnedMaps })
+  const program = typeof underTest === 'string' ? measuring.program(underTest) : underTest
+  measuring.map('under_test').update(word(0), word(program.fd))
   return measuring
 }
 

@@ -8,9 +8,12 @@ import {
   type TestRunOptions,
   type TestRunResult,
 } from 'libbpf-ts'
+import { viewOf } from '../control/layout/bytes.ts'
 import { protocolNumber } from '../control/layout/family.ts'
+import { ETHERNET_HEADER, IP_HEADER, IPV6_HEADER } from '../tools/packets/build.ts'
+import { FAMILIES, type FamilyNumber } from '../tools/packets/family.ts'
 import { readPacket } from '../tools/packets/read.ts'
-import { BenchDatapath, compileBench, loadMeasuring, word } from './datapath.ts'
+import { BenchDatapath, compileBench, loadMeasuring, type UnderTest, word } from './datapath.ts'
 import { endsOf, establishTcp, establishUdp, type Flow, reply, request, syn } from './flows.ts'
 import { stayOnOneCpu } from './machine.ts'
 import { type Contestant, takeTurns, WARM_UP_ROUNDS } from './measure.ts'
@@ -29,11 +32,14 @@ const STRANGERS = 2 ** 20
 
 /** Aims of the design, in nanoseconds, and what "flat" is. */
 const AIM_NO_SERVICE = 20
-const AIM_ESTABLISHED = 110
+const AIM_ESTABLISHED: Readonly<Record<FamilyNumber, number>> = { 4: 110, 6: 140 }
 const AIM_FLAT = 1.1
 
 /** From one packet of a series to the next: large, so that no prefetcher guesses; prime, so that all have their turn. */
 const STRIDE = 7919
+
+/** Where the last four bytes of the addresses are. */
+const LAST_WORDS = { 4: { source: 26, destination: 30 }, 6: { source: 34, destination: 50 } } as const
 
 /** The kernel returns what the program returned as unsigned. */
 const NEXT = 0xffff_ffff
@@ -41,7 +47,8 @@ const NEXT = 0xffff_ffff
 /** What is measured: a packet, again and again, or a series of such. */
 interface Case {
   readonly name: string
-  readonly program: 'ingress' | 'egress'
+  /** Of the datapath; or, of a flow's request, nothing but the look-up. */
+  readonly program: 'ingress' | 'egress' | 'look-up'
   /** As it comes in, for each datapath. */
   readonly packet: (datapath: BenchDatapath) => Uint8Array
   /** How many sources and destinations there are, from the packet's own on. One of each when left out. */
@@ -71,12 +78,22 @@ interface Cost {
 
 export async function measurePackets(): Promise<Finding[]> {
   using _ = stayOnOneCpu()
-  await using few = new BenchDatapath(FEW)
-  await using many = new BenchDatapath(MANY)
-  const datapaths = [few, many]
   const objectPath = compileBench()
+  const findings: Finding[] = []
+  for (const family of FAMILIES) {
+    for (const finding of await measureFamily(family, objectPath)) {
+      findings.push(family === 4 ? finding : { ...finding, name: `IPv6: ${finding.name}` })
+    }
+  }
+  return findings
+}
+
+async function measureFamily(family: FamilyNumber, objectPath: string): Promise<Finding[]> {
+  await using few = new BenchDatapath(FEW, family)
+  await using many = new BenchDatapath(MANY, family)
+  const datapaths = [few, many]
   for (const datapath of datapaths) await datapath.start(ENDPOINTS)
-  const { hot, direct, spread } = await casesOf(datapaths)
+  const { hot, direct, spread } = await casesOf(family, datapaths)
   const findings: Finding[] = []
   for (const each of hot) {
     const costs = measure(each, datapaths, objectPath)
@@ -89,6 +106,7 @@ export async function measurePackets(): Promise<Finding[]> {
 
 /** Makes the flows, and describes what is to be measured on them. */
 async function casesOf(
+  family: FamilyNumber,
   datapaths: readonly BenchDatapath[],
 ): Promise<Record<'hot' | 'direct' | 'spread', Case[]>> {
   const frontend = `${clusterIp(0)}:${SERVICE_PORT}`
@@ -108,16 +126,17 @@ async function casesOf(
     if (flow === undefined) throw new Error('a datapath without flows')
     return flow
   }
-  const established = (['tcp', 'udp'] as const).flatMap((protocol) => establishedCases(protocol, of))
+  const established = (['tcp', 'udp'] as const).flatMap((protocol) => establishedCases(family, protocol, of))
   return {
-    hot: [...unconcernedCases(), ...established, newFlow('one frontend', () => 1)],
+    hot: [...unconcernedCases(family), ...established, newFlow(family, 'one frontend', () => 1)],
     direct: directCases(of),
-    spread: spreadCases(of),
+    spread: spreadCases(family, of),
   }
 }
 
-function unconcernedCases(): Case[] {
-  const packet = request({ protocol: 'TCP', client: '172.16.0.1:40000', frontend: '172.16.0.2:443' })
+function unconcernedCases(family: FamilyNumber): Case[] {
+  const ends = { client: '172.16.0.1:40000', frontend: '172.16.0.2:443' }
+  const packet = request({ family, protocol: 'TCP', ...ends })
   return (['ingress', 'egress'] as const).map((program) => ({
     name: `packet of no service, ${program}`,
     program,
@@ -131,7 +150,7 @@ function unconcernedCases(): Case[] {
 
 type FlowOf = (datapath: BenchDatapath, protocol: 'tcp' | 'udp') => Flow
 
-function establishedCases(protocol: 'tcp' | 'udp', of: FlowOf): Case[] {
+function establishedCases(family: FamilyNumber, protocol: 'tcp' | 'udp', of: FlowOf): Case[] {
   const name = `established ${protocol.toUpperCase()} flow`
   return [
     {
@@ -139,7 +158,7 @@ function establishedCases(protocol: 'tcp' | 'udp', of: FlowOf): Case[] {
       program: 'ingress',
       packet: (datapath) => request(of(datapath, protocol)),
       repeat: 50_000,
-      aim: AIM_ESTABLISHED,
+      aim: AIM_ESTABLISHED[family],
       check: (datapath, frame) => {
         const { client: from, backend: to } = of(datapath, protocol)
         assert.deepEqual(endsOf(readPacket(frame)), { from, to })
@@ -150,7 +169,7 @@ function establishedCases(protocol: 'tcp' | 'udp', of: FlowOf): Case[] {
       program: 'egress',
       packet: (datapath) => reply(of(datapath, protocol)),
       repeat: 50_000,
-      aim: AIM_ESTABLISHED,
+      aim: AIM_ESTABLISHED[family],
       check: (datapath, frame) => {
         const { client: to, frontend: from } = of(datapath, protocol)
         assert.deepEqual(endsOf(readPacket(frame)), { from, to })
@@ -173,7 +192,7 @@ function directCases(of: FlowOf): Case[] {
     const packet = (datapath: BenchDatapath): Uint8Array => {
       const { backend } = of(datapath, 'tcp')
       const [from, to] = toEndpoint ? [client, backend] : [backend, client]
-      return request({ protocol: 'TCP', client: from, frontend: to })
+      return request({ family: datapath.family, protocol: 'TCP', client: from, frontend: to })
     }
     return {
       name,
@@ -185,11 +204,11 @@ function directCases(of: FlowOf): Case[] {
   })
 }
 
-function newFlow(to: string, frontends: (datapath: BenchDatapath) => number): Case {
+function newFlow(family: FamilyNumber, to: string, frontends: (datapath: BenchDatapath) => number): Case {
   return {
     name: `new TCP flow, ${to}`,
     program: 'ingress',
-    packet: () => syn(`${FIRST_STRANGER}:40000`, `${clusterIp(0)}:${SERVICE_PORT}`),
+    packet: () => syn(family, `${FIRST_STRANGER}:40000`, `${clusterIp(0)}:${SERVICE_PORT}`),
     series: (datapath) => ({ sources: STRANGERS, destinations: frontends(datapath) }),
     opens: true,
     repeat: 10_000,
@@ -197,23 +216,36 @@ function newFlow(to: string, frontends: (datapath: BenchDatapath) => number): Ca
   }
 }
 
-function spreadCases(of: FlowOf): Case[] {
+/**
+ * One flow of each service in turn, more than the caches hold, beside the bare look-up of the same flows in the same
+ * order.
+ */
+function spreadCases(family: FamilyNumber, of: FlowOf): Case[] {
+  const requests: Pick<Case, 'packet' | 'series' | 'repeat'> = {
+    packet: (datapath) => request(of(datapath, 'tcp')),
+    series: ({ services }) => ({ sources: 1, destinations: services }),
+    repeat: 50_000,
+  }
   return [
     {
+      ...requests,
       name: 'established TCP flows, request at ingress, one flow each service',
       program: 'ingress',
-      packet: (datapath) => request(of(datapath, 'tcp')),
-      series: ({ services }) => ({ sources: 1, destinations: services }),
-      repeat: 50_000,
       check: checkBalanced,
     },
-    newFlow('all frontends', ({ services }) => services),
+    {
+      ...requests,
+      name: 'established TCP flows, one flow each service, nothing but the look-up',
+      program: 'look-up',
+      check: () => undefined,
+    },
+    newFlow(family, 'all frontends', ({ services }) => services),
   ]
 }
 
 /** A packet of a series: its checksums are wrong by design of the series, its destination must be an endpoint. */
-function checkBalanced(_: BenchDatapath, frame: Uint8Array): void {
-  const destination = new DataView(frame.buffer, frame.byteOffset).getUint32(30)
+function checkBalanced({ family }: BenchDatapath, frame: Uint8Array): void {
+  const destination = viewOf(frame).getUint32(LAST_WORDS[family].destination)
   assert.ok(destination >>> 23 === 0x0a80_0000 >>> 23, 'the packet did not go to an endpoint')
 }
 
@@ -223,8 +255,8 @@ function measure(each: Case, datapaths: readonly BenchDatapath[], objectPath: st
   const before = datapaths.map((datapath) => datapath.connections())
   try {
     const contestants = datapaths.flatMap((datapath) => {
-      const measuring = loadMeasuring(objectPath, datapath.dataplane.program(each.program).fd)
-      const baseline = loadMeasuring(objectPath, undefined)
+      const measuring = loadMeasuring(objectPath, datapath, underTest(each, datapath))
+      const baseline = loadMeasuring(objectPath, datapath, 'empty')
       opened.push(measuring, baseline)
       return [
         contestant(each, datapath, baseline, () => undefined),
@@ -242,6 +274,10 @@ function measure(each: Case, datapaths: readonly BenchDatapath[], objectPath: st
   } finally {
     for (const object of opened) object.close()
   }
+}
+
+function underTest({ program }: Case, { dataplane, family }: BenchDatapath): UnderTest {
+  return program === 'look-up' ? `look_up${family}` : dataplane.program(program)
 }
 
 /** Every packet of a new flow was balanced, also those of runs that were interrupted; no other packet was. */
@@ -284,9 +320,15 @@ function runThrough(program: BpfProgram, options: TestRunOptions): TestRunResult
 /** What `again` writes into each packet: see bench.bpf.c. */
 function setOriginal(map: BpfMap, frame: Uint8Array): void {
   const original = new Uint8Array(map.valueSize)
-  original.set(frame.subarray(26, 38))
-  original.set(frame.subarray(24, 26), 12)
-  const check = frame[23] === protocolNumber.TCP ? 50 : 40
+  const family = frame[ETHERNET_HEADER] === 0x60 ? 6 : 4
+  const { source, destination } = LAST_WORDS[family]
+  const transport = ETHERNET_HEADER + (family === 4 ? IP_HEADER : IPV6_HEADER)
+  const protocol = frame[ETHERNET_HEADER + (family === 4 ? 9 : 6)]
+  const check = transport + (protocol === protocolNumber.TCP ? 16 : 6)
+  original.set(frame.subarray(source, source + 4))
+  original.set(frame.subarray(destination, destination + 4), 4)
+  original.set(frame.subarray(transport, transport + 4), 8)
+  original.set(frame.subarray(24, 26), 12) // IPv4's own checksum
   original.set(frame.subarray(check, check + 2), 14)
   map.update(word(0), original)
 }

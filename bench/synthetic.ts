@@ -14,8 +14,9 @@ import type {
   Service,
   ServiceKey,
 } from '../control/model/types.ts'
+import { cidrIn, type FamilyNumber, textIn } from '../tools/packets/family.ts'
 
-/** Room for a million ClusterIPs. */
+/** Room for a million ClusterIPs. Of IPv6 these addresses have images. */
 const SERVICE_CIDR = '10.96.0.0/12'
 const FIRST_CLUSTER_IP = 0x0a60_0001
 /** Where endpoints begin: 10.128.0.0/9 has room for eight million. */
@@ -27,17 +28,17 @@ export const ENDPOINT_PORT = 8080
 export const NODE = makeNodeFacts({ name: 'bench' })
 
 /** The ClusterIP of a service, by its number from 0. */
-export function clusterIp(service: number): string {
-  return addressOf(FIRST_CLUSTER_IP + service)
+export function clusterIp(service: number, family: FamilyNumber = 4): string {
+  return addressOf(FIRST_CLUSTER_IP + service, family)
 }
 
 export function serviceKey(service: number): ServiceKey {
   return `bench/service-${service}`
 }
 
-/** An IPv4 address from its 32 bits. */
-export function addressOf(number: number): string {
-  return [24, 16, 8, 0].map((shift) => (number >>> shift) & 255).join('.')
+/** An address from its last 32 bits, which are all of an IPv4 address. */
+export function addressOf(number: number, family: FamilyNumber = 4): string {
+  return textIn(family, [24, 16, 8, 0].map((shift) => (number >>> shift) & 255).join('.'))
 }
 
 /**
@@ -45,34 +46,44 @@ export function addressOf(number: number): string {
  *
  * @param endpoints of each service
  */
-export function syntheticCluster(services: number, endpoints: number): ClusterSnapshot {
+export function syntheticCluster(
+  services: number,
+  endpoints: number,
+  family: FamilyNumber = 4,
+): ClusterSnapshot {
   const numbers = Array.from({ length: services }, (_, i) => i)
   const cluster = makeCluster(
-    numbers.map(syntheticService),
-    numbers.map((number) => syntheticSlice(number, endpoints)),
+    numbers.map((number) => syntheticService(number, family)),
+    numbers.map((number) => syntheticSlice(number, endpoints, 0, family)),
   )
-  return { ...cluster, serviceCIDRs: [SERVICE_CIDR] }
+  return { ...cluster, serviceCIDRs: [cidrIn(family, SERVICE_CIDR)] }
 }
 
-function syntheticService(number: number): Service {
+function syntheticService(number: number, family: FamilyNumber): Service {
   const tcp = makePort({ name: 'tcp', port: SERVICE_PORT })
   const udp = makePort({ name: 'udp', port: SERVICE_PORT, protocol: 'UDP' })
   return makeService({
     namespace: 'bench',
     name: `service-${number}`,
-    clusterIPs: [clusterIp(number)],
+    clusterIPs: [clusterIp(number, family)],
     ports: number === 0 ? [tcp, udp] : [tcp],
   })
 }
 
 /** The slice of a service. `shift` moves its endpoints on by so many addresses: another cluster's worth at a time. */
-export function syntheticSlice(number: number, endpoints: number, shift = 0): EndpointSlice {
+export function syntheticSlice(
+  number: number,
+  endpoints: number,
+  shift = 0,
+  family: FamilyNumber = 4,
+): EndpointSlice {
   const tcp: EndpointPort = { name: 'tcp', port: ENDPOINT_PORT, protocol: 'TCP' }
   const udp: EndpointPort = { name: 'udp', port: ENDPOINT_PORT, protocol: 'UDP' }
   const first = FIRST_ENDPOINT + number * endpoints + shift
   return makeSlice(
-    Array.from({ length: endpoints }, (_, i) => makeEndpoint(addressOf(first + i))),
+    Array.from({ length: endpoints }, (_, i) => makeEndpoint(addressOf(first + i, family))),
     {
+      addressType: family === 4 ? 'IPv4' : 'IPv6',
       namespace: 'bench',
       name: `service-${number}-a`,
       serviceName: `service-${number}`,
