@@ -3,6 +3,7 @@ import { dirname } from 'node:path'
 import { test } from 'node:test'
 import { TcpConversation } from '../tools/packets/conversation.ts'
 import { createDatapath } from '../tools/packets/datapath.ts'
+import { FAMILIES } from '../tools/packets/family.ts'
 import { installedCompilers, withObjects } from '../tools/packets/instructions.ts'
 import { createTestNode } from '../tools/packets/node.ts'
 import { createNodeDevices, enterOwnNetwork, PORT1 } from '../tools/packets/own-network.ts'
@@ -11,17 +12,17 @@ enterOwnNetwork(import.meta.filename)
 createNodeDevices()
 
 for (const compiler of installedCompilers()) {
-  test(`what clang ${compiler.major} makes is accepted by the verifier and balances a connection`, () => {
-    withObjects(compiler, (paths) => {
-      const objectFolder = dirname(paths[0] ?? '')
-      createDatapath({ family: 6, objectFolder })[Symbol.dispose]()
-      using node = createTestNode({ objectFolder })
-      node.services.addService({ clusterIp: '10.96.0.10:80', backends: ['10.244.1.3:8080'] })
-      const fields = { device: PORT1, client: '10.244.1.2:4000', frontend: '10.96.0.10:80' }
-      assert.equal(new TcpConversation(node, fields).shakeHands(), '10.244.1.3:8080')
-      assert.equal([...node.datapath.flows.entries()].length, 2)
+  for (const family of FAMILIES) {
+    test(`what clang ${compiler.major} makes for IPv${family} is accepted by the verifier and balances a connection`, () => {
+      withObjects(compiler, (paths) => {
+        using node = createTestNode({ family, objectFolder: dirname(paths[0] ?? '') })
+        node.services.addService({ clusterIp: '10.96.0.10:80', backends: ['10.244.1.3:8080'] })
+        const fields = { device: PORT1, client: '10.244.1.2:4000', frontend: '10.96.0.10:80' }
+        assert.equal(new TcpConversation(node, fields).shakeHands(), '10.244.1.3:8080')
+        assert.equal([...node.datapath.flows.entries()].length, 2)
+      })
     })
-  })
+  }
 }
 
 test('the programs load on a kernel that has no function to ask netfilter with', () => {
@@ -30,7 +31,7 @@ test('the programs load on a kernel that has no function to ask netfilter with',
   const names = ['bpf_skb_ct_lookup', 'bpf_ct_release'].map((name) => `-D${name}=no_such_function_${name}`)
   const command = `${compiler.command} ${names.join(' ')}`
   withObjects({ ...compiler, command }, (paths) => {
-    for (const family of [4, 6] as const) {
+    for (const family of FAMILIES) {
       const options = { family, objectFolder: dirname(paths[0] ?? '') }
       createDatapath(options)[Symbol.dispose]()
       assert.throws(() => createDatapath({ ...options, constants: { have_ct_lookup: 1 } }), `IPv${family}`)
