@@ -31,6 +31,7 @@ export interface ServicePlan {
   readonly externalTrafficPolicy?: 'Cluster' | 'Local'
   /** Default `Cluster`. */
   readonly internalTrafficPolicy?: 'Cluster' | 'Local'
+  readonly healthCheckNodePort?: number
   /** `sessionAffinity: ClientIP`, for so many seconds. */
   readonly affinitySeconds?: number
 }
@@ -55,6 +56,7 @@ function serviceObject(plan: ServicePlan): object {
   const given = {
     externalTrafficPolicy: plan.externalTrafficPolicy,
     internalTrafficPolicy: plan.internalTrafficPolicy,
+    healthCheckNodePort: plan.healthCheckNodePort,
     externalIPs: plan.externalIPs,
     loadBalancerSourceRanges: plan.sourceRanges,
   }
