@@ -1,10 +1,7 @@
 /** A segment that belongs to no window: what conntrack calls INVALID and does not translate. */
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { compileFile } from '../../../../loader/test/kit.ts'
+import { openPacketSocket } from 'libbpf-ts'
 import { formatSocketAddress, type Member } from '../../../cluster/index.ts'
 import { tcp } from '../../../packets/build.ts'
 import { clusterIP } from '../../addresses.ts'
@@ -12,6 +9,8 @@ import { at, clusterOf, eventually, instanceOf, type Scene, type Story } from '.
 
 /** Far from whatever the two sides have agreed on. */
 const SEQUENCE = 1_234_567_890
+/** "Local experimental" (IEEE 802): nothing is received. */
+const UNUSED_ETHER_TYPE = 0x88b5
 
 async function serverSendsOutOfWindow(scene: Scene): Promise<undefined> {
   const client = clusterOf(scene).pod('p2')
@@ -114,22 +113,13 @@ async function inject(pod: Member, frame: (macs: Macs) => Uint8Array): Promise<v
   const neighbours: readonly { lladdr?: string }[] = JSON.parse(neighbourText)
   const gateway = neighbours.find(({ lladdr }) => lladdr !== undefined)
   assert.ok(link !== undefined && gateway?.lladdr !== undefined, `${pod.name} knows no neighbour`)
-  const bytes = frame({ source: link.address, destination: gateway.lladdr })
-  const folder = mkdtempSync(join(tmpdir(), `slt${process.pid}-inject-`))
-  try {
-    const here = join(import.meta.dirname, '..')
-    const object = compileFile(join(here, 'inject.bpf.c'), join(folder, 'inject.bpf.o'))
-    const program = join(here, 'inject.ts')
-    await pod.exec([
-      process.execPath,
-      program,
-      object,
-      String(link.ifindex),
-      Buffer.from(bytes).toString('hex'),
-    ])
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
+  using socket = openPacketSocket({
+    ifindex: link.ifindex,
+    etherType: UNUSED_ETHER_TYPE,
+    namespace: `/run/netns/${pod.namespace}`,
+    received: () => undefined,
+  })
+  socket.send(frame({ source: link.address, destination: gateway.lladdr }))
 }
 
 export const INVALID_STORIES: Readonly<Record<string, Story>> = {
