@@ -21,11 +21,13 @@ test('the script is one a shell can read, whatever the settings', () => {
       dropInvalid: flag,
       brNetfilter: flag ? 1 : 0,
       masquerade: flag,
+      vxlan: flag,
     })
     execFileSync('sh', ['-n'], { input: script })
     assert.equal(script.includes(':FORWARD DROP'), flag)
     assert.equal(script.includes('--ctstate INVALID -j DROP'), flag)
     assert.equal(script.includes('MASQUERADE'), flag)
+    assert.equal(script.includes('type vxlan'), flag)
     assert.match(script, /net\.ipv4\.conf\.all\.rp_filter=1/)
   }
 })

@@ -22,12 +22,14 @@ export { replaceFile } from './replace-file.ts'
 export { hostDevice } from './script.ts'
 export type { SourceKind, StageOptions } from './stage.ts'
 export { Stage, setStage } from './stage.ts'
+export { compileStranger, startStrangers } from './strangers.ts'
 export type { Family, MemberName, NodeName, NodeSettings, PodName } from './topology.ts'
 export {
   CLIENT,
   CLUSTER_CIDR,
   CLUSTER_CIDR6,
   FAMILIES,
+  facesOf,
   NODE_NAMES,
   NODES,
   POD_NAMES,

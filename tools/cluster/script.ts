@@ -1,7 +1,17 @@
 /** From the topology to the shell script that builds it. Pure: text in, text out. */
 
 import type { NodeName, NodePlan, NodeSettings, PodPlan } from './topology.ts'
-import { CLIENT, CLUSTER_CIDR, CLUSTER_CIDR6, NODE_NAMES, NODES, POD_NAMES, PODS } from './topology.ts'
+import {
+  CLIENT,
+  CLUSTER_CIDR,
+  CLUSTER_CIDR6,
+  FAMILIES,
+  NODE_NAMES,
+  NODES,
+  POD_NAMES,
+  PODS,
+  tunnelEnd,
+} from './topology.ts'
 
 /** Names end up in a shell script, in device names and in pin paths: letters and digits, short. */
 const PREFIX = /^[a-z][a-z0-9]{0,15}$/
@@ -53,12 +63,15 @@ export function buildScript(prefix: string, settings: NodeSettings): string {
     parts.push(
       sysctl(id(name), nodeSysctls(name, settings)),
       bridgeSysctl(id(name), settings.brNetfilter),
-      batch(id(name), nodeLines(NODES[name])),
+      batch(id(name), nodeLines(NODES[name], settings)),
       iptables(id(name), settings),
       ip6tables(id(name), settings),
     )
   }
-  for (const name of POD_NAMES) parts.push(batch(id(name), podLines(PODS[name])))
+  for (const name of POD_NAMES) {
+    if (settings.vxlan) parts.push(...narrow(id, PODS[name]))
+    parts.push(batch(id(name), podLines(PODS[name])))
+  }
   return `${parts.filter((part) => part !== '').join('\n')}\n`
 }
 
@@ -133,7 +146,7 @@ function routerLines(): string[] {
 /** Given one of its own, or a bridge takes the lowest of its ports', and changes it as pods come and go. */
 const BRIDGE_MAC = '02:00:00:00:00:01'
 
-function nodeLines(node: NodePlan): string[] {
+function nodeLines(node: NodePlan, settings: NodeSettings): string[] {
   const others = NODE_NAMES.filter((name) => name !== node.name).map((name) => NODES[name])
   return [
     'link set lo up',
@@ -142,15 +155,46 @@ function nodeLines(node: NodePlan): string[] {
     'link set eth0 up',
     `route add default via ${node.gateway}`,
     `route add default via ${node.gateway6}`,
-    ...others.flatMap((other) => [
-      `route add ${other.podCidr} via ${node.gateway}`,
-      `route add ${other.podCidr6} via ${node.gateway6}`,
-    ]),
+    ...others.flatMap((other) =>
+      settings.vxlan
+        ? tunnelLines(node, other)
+        : [
+            `route add ${other.podCidr} via ${node.gateway}`,
+            `route add ${other.podCidr6} via ${node.gateway6}`,
+          ],
+    ),
     `link add cni0 address ${BRIDGE_MAC} type bridge`,
     `address add ${node.bridge} dev cni0`,
     `address add ${node.bridge6} dev cni0`,
     'link set cni0 up',
     ...podsOf(node.name).flatMap(hostLines),
+  ]
+}
+
+/** The MTU of the tunnel leaves room for the outer headers. */
+function tunnelLines(node: NodePlan, other: NodePlan): string[] {
+  const [ours, ours6] = FAMILIES.map((family) => tunnelEnd(node.name, family))
+  const [theirs, theirs6] = FAMILIES.map((family) => tunnelEnd(other.name, family))
+  const device = 'flannel.1'
+  return [
+    `link add ${device} type vxlan id 1 local ${node.ipv4} remote ${other.ipv4} dstport 8472 dev eth0`,
+    `address add ${ours}/32 dev ${device}`,
+    `address add ${ours6}/128 dev ${device}`,
+    `link set ${device} up`,
+    `route add ${other.podCidr} via ${theirs} dev ${device} onlink`,
+    `route add ${theirs6}/128 dev ${device}`,
+    `route add ${other.podCidr6} via ${theirs6} dev ${device}`,
+  ]
+}
+
+/** What the kernel gives to a VXLAN device on one of 1500 bytes; a CNI gives its pods the same. */
+const TUNNEL_MTU = 1450
+
+/** Both ends of a pod's device: a veth drops what its other end takes for too long. */
+function narrow(id: (member: string) => string, pod: PodPlan): string[] {
+  return [
+    batch(id(pod.node), [`link set ${hostDevice(pod)} mtu ${TUNNEL_MTU}`]),
+    batch(id(pod.name), [`link set eth0 mtu ${TUNNEL_MTU}`]),
   ]
 }
 

@@ -9,6 +9,7 @@ import type { Cluster, ClusterOptions } from './cluster.ts'
 import { createCluster } from './cluster.ts'
 import { Daemon } from './daemon.ts'
 import { replaceFile } from './replace-file.ts'
+import { compileStranger, startStrangers } from './strangers.ts'
 import type { NodeName } from './topology.ts'
 import { CLIENT, NODE_NAMES } from './topology.ts'
 
@@ -26,6 +27,8 @@ export interface StageOptions extends ClusterOptions {
   readonly mapSizes?: Readonly<Record<string, number>>
   /** More options of the daemons. */
   readonly flags?: readonly string[]
+  /** Somebody else's program, which ends the chain, is on every device of the nodes before the daemons start. */
+  readonly foreignProgram?: boolean
 }
 
 export class Stage implements AsyncDisposable {
@@ -106,11 +109,21 @@ export async function setStage(options: StageOptions): Promise<Stage> {
   try {
     const stage = new Stage(await createCluster(options), folder, options)
     if (options.source === 'kubernetes') await startApiServer(stage)
+    if (options.foreignProgram) await attachStrangers(stage)
     return stage
   } catch (error) {
     rmSync(folder, { recursive: true, force: true })
     throw error
   }
+}
+
+async function attachStrangers({ cluster, folder }: Stage): Promise<void> {
+  const object = await compileStranger(folder)
+  await Promise.all(
+    NODE_NAMES.map((name) =>
+      startStrangers({ node: cluster.node(name), object, at: 'tail', devices: 'all' }),
+    ),
+  )
 }
 
 /** Somewhere outside, where every node reaches it without a service: beside the client. Ends with the cluster. */

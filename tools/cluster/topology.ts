@@ -123,6 +123,17 @@ export const PODS: Readonly<Record<PodName, PodPlan>> = {
   },
 }
 
+/** The node's end of the tunnel to the other one, where there is one: the first address of its pods' range. */
+export function tunnelEnd(name: NodeName, family: Family): string {
+  const { podCidr, podCidr6 } = NODES[name]
+  return (family === 'ipv4' ? podCidr : podCidr6).replace(/\/.*/, '')
+}
+
+/** As whom a node is seen that masquerades a client: by its address on the network, or by its end of the tunnel. */
+export function facesOf(name: NodeName, family: Family): readonly string[] {
+  return [NODES[name][family], tunnelEnd(name, family)]
+}
+
 export const NODE_NAMES: readonly NodeName[] = ['n1', 'n2']
 export const POD_NAMES: readonly PodName[] = ['p1', 'p2', 'p3', 'p4', 'p5', 'p6']
 export const MEMBER_NAMES: readonly MemberName[] = ['client', ...NODE_NAMES, ...POD_NAMES]
@@ -142,6 +153,8 @@ export interface NodeSettings {
   readonly brNetfilter: 0 | 1
   /** The CNI masquerades what leaves from a pod to outside the cluster's range, as flannel does. */
   readonly masquerade: boolean
+  /** The nodes reach each other's pods through a VXLAN tunnel, as flannel has it, and not by routes of the network's. */
+  readonly vxlan: boolean
 }
 
 export const DEFAULT_SETTINGS: NodeSettings = {
@@ -150,4 +163,5 @@ export const DEFAULT_SETTINGS: NodeSettings = {
   dropInvalid: false,
   brNetfilter: 0,
   masquerade: true,
+  vxlan: false,
 }

@@ -119,8 +119,19 @@ test('options: circumstances, and words for what they take', () => {
   assert.deepEqual(parseOptions(['--once', '--rp-filter', '--br-netfilter', '1', '--drop-invalid']), {
     once: true,
     source: 'files',
-    settings: { rpFilter: 1, forwardPolicyDrop: false, dropInvalid: true, brNetfilter: 1 },
+    settings: {
+      rpFilter: 1,
+      forwardPolicyDrop: false,
+      dropInvalid: true,
+      brNetfilter: 1,
+      masquerade: true,
+      vxlan: false,
+    },
+    foreignProgram: false,
   })
+  const { settings, foreignProgram } = parseOptions(['--vxlan', '--masquerade', '0', '--foreign-program'])
+  assert.deepEqual([settings.vxlan, settings.masquerade, foreignProgram], [true, false, true])
+  assert.throws(() => parseOptions(['--masquerade', 'yes']), /takes 0 or 1/)
   assert.throws(() => parseOptions(['--br-netfilter', '2']), /takes 0 or 1/)
   assert.equal(parseOptions(['--source', 'kubernetes']).source, 'kubernetes')
   assert.throws(() => parseOptions(['--source', 'etcd']), /takes files or kubernetes/)

@@ -52,8 +52,8 @@ async function demo(options: DemoOptions): Promise<number> {
 
 async function perform(options: DemoOptions, signal: AbortSignal): Promise<number> {
   const start = performance.now()
-  const { source, settings } = options
-  await using stage = await setStage({ prefix: `sld${process.pid}`, source, ...settings })
+  const { source, settings, foreignProgram } = options
+  await using stage = await setStage({ prefix: `sld${process.pid}`, source, foreignProgram, ...settings })
   console.log(heading('A little cluster, each box a network namespace'))
   console.log(PICTURE)
   console.log(note(`built in ${seconds(start)}`))

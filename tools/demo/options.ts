@@ -10,6 +10,8 @@ export interface DemoOptions {
   readonly source: SourceKind
   /** Under which circumstances on the nodes. */
   readonly settings: Partial<NodeSettings>
+  /** Whether somebody else's program is on every device of the nodes. */
+  readonly foreignProgram: boolean
 }
 
 export const USAGE = `usage: npm start [-- OPTION …]
@@ -20,6 +22,9 @@ export const USAGE = `usage: npm start [-- OPTION …]
   --forward-drop       nodes whose iptables FORWARD chain has policy DROP
   --drop-invalid       nodes that drop what conntrack calls INVALID
   --br-netfilter 0|1   whether bridged packets pass iptables (default 0)
+  --vxlan              nodes that reach each other's pods through a VXLAN tunnel, as flannel has it
+  --masquerade 0|1     whether the CNI masquerades pods that leave the cluster, --random-fully (default 1)
+  --foreign-program    somebody else's tcx program, which ends the chain, on every device of the nodes
 `
 
 /** Throws an error that says what the arguments should be. */
@@ -33,12 +38,13 @@ export function parseOptions(args: readonly string[]): DemoOptions {
       'forward-drop': { type: 'boolean', default: false },
       'drop-invalid': { type: 'boolean', default: false },
       'br-netfilter': { type: 'string', default: '0' },
+      vxlan: { type: 'boolean', default: false },
+      masquerade: { type: 'string', default: '1' },
+      'foreign-program': { type: 'boolean', default: false },
     },
   })
-  const brNetfilter = values['br-netfilter']
-  if (brNetfilter !== '0' && brNetfilter !== '1') {
-    throw new Error(`--br-netfilter ${brNetfilter}: takes 0 or 1`)
-  }
+  const brNetfilter = zeroOrOne('--br-netfilter', values['br-netfilter'])
+  const masquerade = zeroOrOne('--masquerade', values.masquerade) === 1
   const { source } = values
   if (source !== 'files' && source !== 'kubernetes') {
     throw new Error(`--source ${source}: takes files or kubernetes`)
@@ -50,7 +56,15 @@ export function parseOptions(args: readonly string[]): DemoOptions {
       rpFilter: values['rp-filter'] ? 1 : 0,
       forwardPolicyDrop: values['forward-drop'],
       dropInvalid: values['drop-invalid'],
-      brNetfilter: brNetfilter === '1' ? 1 : 0,
+      brNetfilter,
+      masquerade,
+      vxlan: values.vxlan,
     },
+    foreignProgram: values['foreign-program'],
   }
+}
+
+function zeroOrOne(option: string, text: string): 0 | 1 {
+  if (text !== '0' && text !== '1') throw new Error(`${option} ${text}: takes 0 or 1`)
+  return text === '1' ? 1 : 0
 }

@@ -1,7 +1,7 @@
 /** What the demo shows: each check asks for something and judges what came. */
 
 import type { Cluster, Family, NodeName } from '../cluster/index.ts'
-import { CLIENT, formatSocketAddress, NODES, PODS } from '../cluster/index.ts'
+import { CLIENT, facesOf, formatSocketAddress, NODES, PODS } from '../cluster/index.ts'
 import type { Verdict } from './verdicts.ts'
 import { allFail, alwaysTheSame, every, inTurn, namesAsPeer, seenAs } from './verdicts.ts'
 
@@ -144,7 +144,7 @@ const nodePort = ({ services, family, nodeAt }: View): Act => ({
         title: `a backend on ${name} sees the client, one elsewhere sees ${name}`,
         run: async ({ client }) =>
           seenAs(await client.request({ to, count: 6 }), (backend) =>
-            nodeOf(backend) === name ? CLIENT[family] : NODES[name][family],
+            nodeOf(backend) === name ? CLIENT[family] : facesOf(name, family),
           ),
       },
       {

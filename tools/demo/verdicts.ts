@@ -33,12 +33,17 @@ export function allFail(answers: readonly Answer[], error: string): Verdict {
   return { good, shown: backendsOf(answers).join(' ') }
 }
 
-/** The backend saw the client with the address that `expected` gives for it. */
-export function seenAs(answers: readonly Answer[], expected: (backend: string) => string): Verdict {
+/** The backend saw the client with the address that `expected` gives for it, or with one of them. */
+export function seenAs(
+  answers: readonly Answer[],
+  expected: (backend: string) => string | readonly string[],
+): Verdict {
   const shown = answers.map((answer) =>
     answer.ok ? `${answer.backend} saw ${answer.peer.address}` : answer.error,
   )
-  const good = answers.every((answer) => answer.ok && answer.peer.address === expected(answer.backend))
+  const good = answers.every(
+    (answer) => answer.ok && [expected(answer.backend)].flat().includes(answer.peer.address),
+  )
   return { good: good && answers.length > 0, shown: [...new Set(shown)].sort().join(', ') }
 }
 

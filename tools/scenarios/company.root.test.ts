@@ -6,9 +6,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { compileFile } from '../../loader/test/kit.ts'
 import type { Stage } from '../cluster/index.ts'
-import { NODES } from '../cluster/index.ts'
+import { compileStranger, NODES, startStrangers } from '../cluster/index.ts'
 import { assertEvenly, eventually, eventuallyFrom, ifindexOf, startNodes } from './kit.ts'
 
 const WEB = '10.97.0.1:80'
@@ -19,7 +18,7 @@ describe('another program ahead of ours', () => {
   let object: string
   let stage: Stage
   before(async () => {
-    object = compileFile(join(import.meta.dirname, 'stranger.bpf.c'), join(folder, 'stranger.bpf.o'))
+    object = await compileStranger(folder)
     stage = await startNodes({
       services: [{ name: 'web', clusterIP: '10.97.0.1', nodePort: 31_001, pods: ['p1', 'p5'] }],
     })
@@ -37,13 +36,9 @@ describe('another program ahead of ours', () => {
       { device: 'calip4', who: 'p4', to: WEB },
     ] as const
     const children = await Promise.all(
-      strangers.map(async ({ device }) => {
-        const program = join(import.meta.dirname, 'stranger.ts')
-        const argv = [process.execPath, program, object, String(await ifindexOf(node, device))] as const
-        const child = node.spawn(argv, { stdio: ['pipe', 'pipe', 'inherit'] })
-        if (child.stdout !== null) await once(child.stdout, 'data')
-        return child
-      }),
+      strangers.map(async ({ device }) =>
+        startStrangers({ node, object, at: 'head', devices: await ifindexOf(node, device) }),
+      ),
     )
     for (const { device, who, to } of strangers) {
       await eventually(`the log tells of ${device}`, () =>

@@ -19,7 +19,7 @@ export const LIMIT_MS = 20_000
 
 export interface NodesOptions
   extends Partial<NodeSettings>,
-    Pick<StageOptions, 'mapSizes' | 'source' | 'flags'> {
+    Pick<StageOptions, 'mapSizes' | 'source' | 'flags' | 'foreignProgram'> {
   /** In the manifest `scenario.yaml`. */
   readonly services?: readonly ServicePlan[]
   /** Which of `examples/` too. The nodes always are. */

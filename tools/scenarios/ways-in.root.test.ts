@@ -13,19 +13,29 @@ import { moreActsOf, WAYS_SERVICES } from './ways-in.ts'
 
 const HAS_BRIDGE_NETFILTER = existsSync('/proc/sys/net/bridge')
 
-const VARIANTS: readonly { readonly name: string; readonly settings: Partial<NodeSettings> }[] = [
+interface Variant {
+  readonly name: string
+  readonly settings: Partial<NodeSettings>
+  readonly foreignProgram?: boolean
+}
+
+const VARIANTS: readonly Variant[] = [
   { name: 'nothing special', settings: {} },
   { name: 'rp_filter=1', settings: { rpFilter: 1 } },
   { name: 'FORWARD policy DROP', settings: { forwardPolicyDrop: true } },
   { name: 'conntrack INVALID dropped', settings: { dropInvalid: true } },
   { name: 'br_netfilter=1', settings: { brNetfilter: 1 } },
+  { name: 'pods that are not masqueraded', settings: { masquerade: false } },
+  { name: 'a VXLAN tunnel between the nodes', settings: { vxlan: true } },
+  { name: "somebody else's program on every device", settings: {}, foreignProgram: true },
   {
     name: 'all of them together',
-    settings: { rpFilter: 1, forwardPolicyDrop: true, dropInvalid: true, brNetfilter: 1 },
+    settings: { rpFilter: 1, forwardPolicyDrop: true, dropInvalid: true, brNetfilter: 1, vxlan: true },
+    foreignProgram: true,
   },
 ]
 
-for (const { name, settings } of VARIANTS) {
+for (const { name, settings, foreignProgram = false } of VARIANTS) {
   const skip =
     settings.brNetfilter === 1 && !HAS_BRIDGE_NETFILTER && 'this kernel has no br_netfilter, or not loaded'
   describe(`every way in, ${name}`, { skip }, () => {
@@ -33,6 +43,7 @@ for (const { name, settings } of VARIANTS) {
     before(async () => {
       stage = await startNodes({
         ...settings,
+        foreignProgram,
         examples: ['web', 'sticky', 'empty', 'solo', 'dns'],
         services: WAYS_SERVICES,
       })
