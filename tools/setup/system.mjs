@@ -30,6 +30,7 @@ export const SYSTEM_PACKAGES = [
   { name: 'iproute2', use: 'run', binaries: ['ip', 'tc'] },
   { name: 'nftables', use: 'run', binaries: ['nft'] },
   { name: 'iptables', use: 'run', binaries: ['iptables', 'iptables-restore'] },
+  { name: 'ethtool', use: 'run', binaries: ['ethtool'] },
   { name: 'procps', use: 'run', binaries: ['sysctl', 'ps'] },
   { name: 'util-linux', use: 'run', binaries: ['nsenter', 'unshare'] },
   { name: 'mount', use: 'run', binaries: ['mount', 'umount'] },
