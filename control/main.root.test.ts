@@ -134,6 +134,13 @@ async function until(condition: () => boolean, complaint: () => string): Promise
   }
 }
 
+/** What the daemon answers, asked on its node. */
+function get(url: string): string {
+  const script = `process.stdout.write(await (await fetch('${url}')).text())`
+  const [command, args] = inNode(process.execPath, '--input-type=module', '-e', script)
+  return execFileSync(command, args, { encoding: 'utf8', timeout: LIMIT_MS })
+}
+
 /** `test/web → its backends`, as `sluice services` tells. */
 function backendsByService(): Record<string, string[]> {
   const { services } = JSON.parse(sluice('services', '--bpf-root', BPF_ROOT, '-o', 'json').stdout)
@@ -222,6 +229,24 @@ describe('the life of a daemon', () => {
     const { stdout } = sluice('services', '--bpf-root', BPF_ROOT, '--service', 'test/web')
     assert.match(stdout, /^test\/web:http +TCP +10\.96\.0\.10:80 +ClusterIP /m)
     assert.match(stdout, /^ +\*:30080 +NodePort /m)
+  })
+
+  it('says at its ports how it is', () => {
+    const healthz = JSON.parse(get('http://192.168.10.11:10256/healthz'))
+    assert.deepEqual([healthz.healthy, healthz.nodeEligible], [true, true])
+    assert.equal(JSON.parse(get('http://127.0.0.1:10256/readyz')).healthy, true)
+    assert.equal(get('http://127.0.0.1:10249/proxyMode'), 'bpf')
+    const metrics = get('http://127.0.0.1:10249/metrics').split('\n')
+    for (const line of [
+      'sluice_services 2',
+      'sluice_backends{ip_family="IPv4"} 3',
+      'sluice_attached_devices 2',
+      'sluice_dropped_packets_total{reason="flows_full"} 0',
+      'kubeproxy_proxy_healthz_total{code="200"} 1',
+      'kubeproxy_sync_proxy_rules_service_changes_total 2',
+    ]) {
+      assert.ok(metrics.includes(line), `${line} is not in\n${metrics.join('\n')}`)
+    }
   })
 
   it('keeps a second one out, which names the first', () => {

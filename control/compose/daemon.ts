@@ -15,13 +15,15 @@ import { createLog, type Logger } from '../log.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from '../model/desired.ts'
 import { isEligible } from '../model/eligible.ts'
 import { localCidrs } from '../model/settings.ts'
-import type { DesiredState, Family } from '../model/types.ts'
+import type { Family } from '../model/types.ts'
 import { watchNode } from '../node/watch.ts'
 import type { ProxyState } from '../server/health.ts'
 import { SyncLoop } from '../sync/loop.ts'
-import { DropReport } from './drop-report.ts'
+import type { SyncObserver } from '../sync/parts.ts'
+import { type DropCounts, DropReport } from './drop-report.ts'
 import { checkKernel, checkPrivileges, kernelHas, prepareMounts } from './host.ts'
 import { lockNode } from './lock.ts'
+import { keepMetrics } from './metrics.ts'
 import { NodeFollower } from './node-follower.ts'
 import { repeat } from './repeat.ts'
 import { startServers } from './servers.ts'
@@ -118,15 +120,28 @@ async function serve(daemon: Daemon): Promise<void> {
   const { bpfRoot } = options
   const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, log })
   const netfilter = createNetfilter({ marks, nodePorts, families: families.filter(kernelHas), log })
+  const startedMs = clock.nowMs()
+  const metrics = keepMetrics({
+    families,
+    dropCounts: dropCountsOf(dataplane),
+    freshness: daemon.source.freshness,
+    changes: () => daemon.source.store.changes,
+    lastQueuedMs: () => wallMs(loop.state().lastQueuedMs, clock),
+    devices: () => attachments.devices,
+    healthChecks: () => servers.healthChecks.size,
+  })
   const { loop, follower, firstSync } = buildPipeline(daemon, attachments, {
-    synced: ({ healthChecks }) => servers.healthChecks.setChecks(healthChecks),
+    observers: [
+      metrics.observer,
+      { synced: ({ desired }) => servers.healthChecks.setChecks(desired.healthChecks) },
+    ],
     addresses: (addresses) => servers.setAddresses(addresses),
   })
-  const startedMs = clock.nowMs()
   const servers = await startServers({
     ...options,
     ...options.model,
     state: () => proxyState(daemon, loop, startedMs),
+    metrics,
     clock,
     log,
   })
@@ -156,6 +171,7 @@ async function serve(daemon: Daemon): Promise<void> {
   ]
   await looping
   servers.close()
+  metrics.close()
   await Promise.all([...repeating, netfilterReady, follower.idle(), sockets.idle()])
 }
 
@@ -180,8 +196,8 @@ function proxyState(
 
 /** Who is told what the pipeline has done. */
 interface PipelineListener {
-  /** The kernel holds this. */
-  synced(desired: DesiredState): void
+  /** Beside the log. */
+  readonly observers: readonly Partial<SyncObserver>[]
   /** The node has these addresses. */
   addresses(addresses: readonly NodeAddress[]): void
 }
@@ -204,17 +220,17 @@ function buildPipeline(daemon: Daemon, attachments: Attachments, listener: Pipel
   // What it says is not told yet, rather than nothing: a restart must not close the node ports for a moment, or open all.
   const isNodeUnknown = () => store.cluster.node === undefined && !store.synced
   const syncLog = createSyncLog(log, (desired) => firstSync.resolve(amountText(desired)))
+  const tell = (how: (observer: Partial<SyncObserver>) => void) =>
+    [syncLog, ...listener.observers].forEach(how)
   const loop = new SyncLoop<Model>({
     inputs: store,
     model: { empty: emptyModel, update: updateDesired },
     node: facts,
     dataplane,
     observer: {
-      ...syncLog,
-      synced: (outcome) => {
-        syncLog.synced(outcome)
-        listener.synced(outcome.desired)
-      },
+      synced: (outcome) => tell((observer) => observer.synced?.(outcome)),
+      failed: (...told) => tell((observer) => observer.failed?.(...told)),
+      problems: (...told) => tell((observer) => observer.problems?.(...told)),
     },
     clock,
   })
@@ -287,10 +303,19 @@ function createSweeper(dataplane: BpfDataplane, family: Family, { nowMs }: Clock
   })
 }
 
-function createDropReport(dataplane: BpfDataplane, log: Logger, { nowMs }: Clock): DropReport {
+function dropCountsOf(dataplane: BpfDataplane): DropCounts {
   const stats = typedMap(dataplane.map('drop_stats'), u32, u64)
+  return (reason) => stats.getPerCpu(reason).reduce((sum, count) => sum + count, 0n)
+}
+
+/** A moment of the clock in milliseconds since 1970. */
+function wallMs(atMs: number | undefined, { nowMs }: Clock): number | undefined {
+  return atMs === undefined ? undefined : Date.now() - (nowMs() - atMs)
+}
+
+function createDropReport(dataplane: BpfDataplane, log: Logger, { nowMs }: Clock): DropReport {
   return new DropReport({
-    counts: (reason) => stats.getPerCpu(reason).reduce((sum, count) => sum + count, 0n),
+    counts: dropCountsOf(dataplane),
     flowTables: dataplane.families
       .map((family) => `flows${layoutOf(family).number}`)
       .map((name) => ({ name, entries: dataplane.map(name).maxEntries })),

@@ -11,11 +11,13 @@ import { isLate, type ProxyState } from '../server/health.ts'
 import { HealthCheckServers } from '../server/health-checks.ts'
 import { Listener, type Responder, whyNot } from '../server/listener.ts'
 import { healthRoutes, metricsRoutes } from '../server/routes.ts'
+import type { MetricsKeeper } from './metrics.ts'
 
 export interface ServersOptions
   extends Pick<RunOptions, 'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail'> {
   readonly nodePortAddresses: ModelSettings['nodePortAddresses']
   readonly state: () => ProxyState
+  readonly metrics: Pick<MetricsKeeper, 'answered' | 'scrape'>
   readonly clock: Clock
   readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
 }
@@ -29,11 +31,21 @@ export interface Servers {
 
 /** @throws Refusal for a port that cannot be had, where that is not to wait */
 export async function startServers(options: ServersOptions): Promise<Servers> {
-  const { nodePortAddresses, state, clock, log } = options
+  const { nodePortAddresses, state, metrics, clock, log } = options
   const now = () => ({ monotonicMs: clock.nowMs(), wallMs: Date.now() })
   const listeners = [
-    ...(await listen('the health server', options.healthzBindAddress, healthRoutes(state, now), options)),
-    ...(await listen('the metrics server', options.metricsBindAddress, metricsRoutes(), options)),
+    ...(await listen(
+      'the health server',
+      options.healthzBindAddress,
+      healthRoutes(state, now, metrics.answered),
+      options,
+    )),
+    ...(await listen(
+      'the metrics server',
+      options.metricsBindAddress,
+      metricsRoutes(metrics.scrape),
+      options,
+    )),
   ]
   const isHealthy = () => !isLate(state(), clock.nowMs())
   const healthChecks = new HealthCheckServers({ isHealthy, clock, log })

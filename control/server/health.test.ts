@@ -77,8 +77,13 @@ describe('health', () => {
 
 test('other paths are not found; the mode is told without a line end', async () => {
   assert.equal((await get('/')).code, 404)
-  const metrics = metricsRoutes()
+  const metrics = metricsRoutes(() => 'a 1\n')
   assert.deepEqual(await metrics('/proxyMode'), { code: 200, type: 'text/plain', body: 'bpf' })
   assert.equal((await metrics('/healthz')).body, 'ok')
+  assert.deepEqual(await metrics('/metrics'), {
+    code: 200,
+    type: 'text/plain; version=0.0.4; charset=utf-8',
+    body: 'a 1\n',
+  })
   assert.equal((await metrics('/')).code, 404)
 })

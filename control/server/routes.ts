@@ -2,20 +2,33 @@
 
 import { healthz, livez, type Now, type ProxyState, readyz } from './health.ts'
 import type { Answer, Responder } from './listener.ts'
+import { METRICS_TYPE } from './metrics.ts'
 
 /** Neither of kube-proxy's modes: tools that ask for one of them are to know that it is not there. */
 export const PROXY_MODE = 'bpf'
 
 const NOT_FOUND: Answer = { code: 404, type: 'text/plain', body: '404 page not found\n' }
 
-/** The server for kubelets and load balancers. */
-export function healthRoutes(state: () => ProxyState, now: () => Now): Responder {
+/**
+ * The server for kubelets and load balancers.
+ *
+ * @param answered is told of each answer that is counted
+ */
+export function healthRoutes(
+  state: () => ProxyState,
+  now: () => Now,
+  answered: (path: 'healthz' | 'livez', code: number) => void = () => undefined,
+): Responder {
+  const counted = (path: 'healthz' | 'livez', answer: Answer): Answer => {
+    answered(path, answer.code)
+    return answer
+  }
   return (path) => {
     switch (path) {
       case '/healthz':
-        return healthz(state(), now())
+        return counted('healthz', healthz(state(), now()))
       case '/livez':
-        return livez(state(), now())
+        return counted('livez', livez(state(), now()))
       case '/readyz':
         return readyz(state(), now())
       default:
@@ -25,11 +38,13 @@ export function healthRoutes(state: () => ProxyState, now: () => Now): Responder
 }
 
 /** The server for whoever looks after the node. Its `/healthz` says that it answers, and no more, as kube-proxy's. */
-export function metricsRoutes(): Responder {
+export function metricsRoutes(scrape: () => string): Responder {
   return (path) => {
     switch (path) {
       case '/healthz':
         return { code: 200, type: 'text/plain', body: 'ok' }
+      case '/metrics':
+        return { code: 200, type: METRICS_TYPE, body: scrape() }
       case '/proxyMode':
         return { code: 200, type: 'text/plain', body: PROXY_MODE }
       default:

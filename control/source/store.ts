@@ -30,6 +30,17 @@ export interface StoreOptions {
   readonly needsNode?: boolean
 }
 
+/** How often objects of a kind have changed, and how often of that since somebody last took the changes. */
+interface ChangeCount {
+  readonly total: number
+  readonly pending: number
+}
+
+export interface StoreChanges {
+  readonly services: ChangeCount
+  readonly slices: ChangeCount
+}
+
 interface AttachedSource {
   readonly name: string
   synced: boolean
@@ -58,6 +69,8 @@ export class Store {
   /** The Node object need not be there, or was once: that it goes is its kubelet's affair. */
   #isNodeKnown: boolean
   #changed = new Set<ServiceKey>()
+  readonly #count = { services: 0, slices: 0 }
+  #taken = { services: 0, slices: 0 }
 
   constructor(nodeName: string, events: StoreEvents, { needsNode = false }: StoreOptions = {}) {
     this.#nodeName = nodeName
@@ -139,7 +152,16 @@ export class Store {
   takeChanged(): ReadonlySet<ServiceKey> {
     const changed = this.#changed
     this.#changed = new Set()
+    this.#taken = { ...this.#count }
     return changed
+  }
+
+  get changes(): StoreChanges {
+    const count = (kind: 'services' | 'slices') => ({
+      total: this.#count[kind],
+      pending: this.#count[kind] - this.#taken[kind],
+    })
+    return { services: count('services'), slices: count('slices') }
   }
 
   /** Whether that made any difference. */
@@ -167,6 +189,7 @@ export class Store {
     if (object === undefined) this.#services.delete(key)
     else this.#services.set(key, object)
     this.#changed.add(key)
+    this.#count.services++
     return true
   }
 
@@ -174,6 +197,7 @@ export class Store {
     const before = this.#sliceByKey.get(key)
     const object = keepParts(before, changed)
     if (object === before) return false
+    this.#count.slices++
     if (object === undefined) this.#sliceByKey.delete(key)
     else this.#sliceByKey.set(key, object)
     const owners = new Set([serviceOf(before), serviceOf(object)])

@@ -128,6 +128,7 @@ describe('before every source is synced', () => {
       synced: false,
       lastSyncMs: undefined,
       pendingSinceMs: 0,
+      lastQueuedMs: 0,
       unwrittenSinceMs: undefined,
       lastReport: undefined,
     })

@@ -51,6 +51,7 @@ export class SyncLoop<M extends ModelResult> {
   #inputsSinceMs: number | undefined
   /** The first request that the sync in progress answers, or the last one whose sync could write nothing at all. */
   #answeringSinceMs: number | undefined
+  #lastQueuedMs: number | undefined
   #lastSyncMs: number | undefined
   #lastReport: SyncReport | undefined
 
@@ -62,7 +63,8 @@ export class SyncLoop<M extends ModelResult> {
 
   /** Something may have changed: an object, the node, or that a source is synced. Cheap, and may be called any time. */
   request(): void {
-    this.#schedule = requested(this.#schedule, this.#parts.clock.nowMs())
+    this.#lastQueuedMs = this.#parts.clock.nowMs()
+    this.#schedule = requested(this.#schedule, this.#lastQueuedMs)
     this.#plan()
   }
 
@@ -84,6 +86,7 @@ export class SyncLoop<M extends ModelResult> {
       synced: this.#lastSyncMs !== undefined,
       lastSyncMs: this.#lastSyncMs,
       pendingSinceMs: this.#schedule.pendingSinceMs,
+      lastQueuedMs: this.#lastQueuedMs,
       unwrittenSinceMs: this.#unwrittenSinceMs(),
       lastReport: this.#lastReport,
     }

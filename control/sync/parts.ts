@@ -91,6 +91,8 @@ export interface SyncState {
   readonly lastSyncMs: number | undefined
   /** Since when something waits for a sync to begin; undefined while nothing does. */
   readonly pendingSinceMs: number | undefined
+  /** When a sync was last asked for. */
+  readonly lastQueuedMs: number | undefined
   /**
    * Since when something that could be written is not: it waits, is being written, or nothing of it could be. Undefined
    * while all is done, and while the sources have not told everything: that is not for the loop to mend. What health

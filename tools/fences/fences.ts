@@ -78,6 +78,8 @@ export const ROOMS: readonly Room[] = [
   { place: 'tools/soak/', mayImport: 'everything' },
   // The model is compared with the table as the kernel is.
   { place: 'tools/conformance/', mayImport: 'everything' },
+  // The page of the metrics comes from their table.
+  { place: 'tools/gen/', mayImport: ['tools/', 'libbpf-ts', 'control/server/metrics-table.ts'] },
   { place: 'tools/', mayImport: ['tools/', 'libbpf-ts'] },
   {
     place: 'tools/packets/',

@@ -1,5 +1,5 @@
 /**
- * Writes what is generated of the control plane: `npm run gen [-- FOLDER]`, into this repository or, laid out in the same
+ * Writes what is generated of the control plane and its documentation: `npm run gen [-- FOLDER]`, into this repository or, laid out in the same
  * way, into another folder. With `--check` it writes nothing, and exits 1 when what is there is not what it would write.
  */
 import { execFileSync } from 'node:child_process'
@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util'
 import { emitModule, type Families } from './emit.ts'
 import { readLayout } from './layout.ts'
 import { emitMessages } from './messages.ts'
+import { emitMetricsPage } from './metrics.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
@@ -16,6 +17,7 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const MODULES: Readonly<Record<string, () => string>> = {
   'control/layout/generated.ts': generateCodecs,
   'control/source/kubernetes/generated.ts': generateMessages,
+  'docs/metrics.md': emitMetricsPage,
 }
 
 /** The codecs of the maps, from the compiled BPF objects. */

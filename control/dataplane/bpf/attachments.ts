@@ -161,6 +161,11 @@ export class Attachments {
     return this.#areSocketsAttached
   }
 
+  /** Devices that the programs are attached to, and those that the kernel refused. */
+  get devices(): { readonly attached: number; readonly failed: number } {
+    return { attached: this.#held.size, failed: this.#failed.size }
+  }
+
   /**
    * Attaches to the devices that are new, follows those that changed, forgets those that are gone. The first call also
    * takes over what an earlier process left. A device that the kernel refuses is told once, hinders no other, and is

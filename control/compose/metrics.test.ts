@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { dropReason } from '../layout/generated.ts'
+import { desiredState } from '../model/desired.ts'
+import { makeCluster, makeEndpoint, makeNodeFacts, makeService, makeSlice } from '../model/fixtures.ts'
+import { METRICS, type Metric } from '../server/metrics-table.ts'
+import type { SyncOutcome } from '../sync/parts.ts'
+import { keepMetrics } from './metrics.ts'
+
+test('a scrape has every metric, with what happened and how things are', () => {
+  const keeper = keepMetrics({
+    families: ['ipv4', 'ipv6'],
+    dropCounts: (reason) => (reason === dropReason.FLOWS_FULL ? 5n : 0n),
+    freshness: () => [
+      { kind: 'Service', ageMs: 1500, isStalled: false },
+      { kind: 'EndpointSlice', ageMs: undefined, isStalled: true },
+    ],
+    changes: () => ({ services: { total: 4, pending: 1 }, slices: { total: 9, pending: 2 } }),
+    lastQueuedMs: () => 2_000_000,
+    devices: () => ({ attached: 3, failed: 1 }),
+    healthChecks: () => 2,
+  })
+  after(() => keeper.close())
+  const { desired } = desiredState(
+    makeCluster([makeService()], [makeSlice([makeEndpoint('10.0.0.1')])]),
+    makeNodeFacts(),
+  )
+  const report = { written: 6, deleted: 1, unchanged: 0, failed: ['one'], durationMs: 3 }
+  const outcome: SyncOutcome = { report, desired, changed: undefined, first: true, waitedMs: 7 }
+  keeper.observer.synced(outcome)
+  keeper.observer.synced({ ...outcome, changed: new Set(['default/web']), first: false })
+  keeper.observer.failed(new Error('no'), 100)
+  const problem = (object: string) => ({ object, field: 'f', message: 'm' })
+  keeper.observer.problems([problem('Service a/b'), problem('Service a/c'), problem('Node n1')], [])
+  keeper.observer.problems([], [problem('Service a/b')])
+  keeper.answered('healthz', 503)
+  const text = keeper.scrape()
+  for (const line of [
+    'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv6"} 2',
+    'kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"} 1',
+    'kubeproxy_sync_partial_proxy_rules_duration_seconds_count{ip_family="IPv4"} 1',
+    'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"} 2000',
+    'kubeproxy_sync_proxy_rules_service_changes_total 4',
+    'kubeproxy_sync_proxy_rules_endpoint_changes_pending 2',
+    'kubeproxy_sync_proxy_rules_no_local_endpoints_total{traffic_policy="external",ip_family="IPv4"} 0',
+    'kubeproxy_proxy_healthz_total{code="503"} 1',
+    'kubeproxy_proxy_livez_total{code="200"} 0',
+    'sluice_map_entries_total{operation="write"} 12',
+    'sluice_refused_entries 1',
+    'sluice_sync_failures_total 1',
+    'sluice_services 1',
+    'sluice_backends{ip_family="IPv4"} 1',
+    'sluice_problems{kind="Service"} 1',
+    'sluice_problems{kind="Node"} 1',
+    'sluice_dropped_packets_total{reason="flows_full"} 5',
+    'sluice_source_last_message_age_seconds{kind="Service"} 1.5',
+    'sluice_source_stalled{kind="EndpointSlice"} 1',
+    'sluice_attached_devices 3',
+    'sluice_unattached_devices 1',
+    'sluice_health_check_node_ports 2',
+  ]) {
+    assert.ok(text.split('\n').includes(line), `${line} is not in\n${text}`)
+  }
+  assert.doesNotMatch(text, / (NaN|undefined)$/m)
+  for (const { name } of Object.values(METRICS) as Metric[]) assert.ok(text.includes(`# TYPE ${name} `), name)
+})

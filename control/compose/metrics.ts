@@ -1,0 +1,140 @@
+/** Where the values of the metrics come from: some are told as things happen, the others are looked at for a scrape. */
+
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { dropReason, dropReasonNames } from '../layout/generated.ts'
+import { type Amounts, amountsOf } from '../model/amounts.ts'
+import type { DesiredState, Family } from '../model/types.ts'
+import { Metrics } from '../server/metrics.ts'
+import type { Freshness } from '../source/source.ts'
+import type { StoreChanges } from '../source/store.ts'
+import type { AnyProblem, SyncObserver } from '../sync/parts.ts'
+import type { DropCounts } from './drop-report.ts'
+
+/** What is looked at. Cheap, all of it. */
+export interface MetricSources {
+  readonly families: readonly Family[]
+  readonly dropCounts: DropCounts
+  readonly freshness: () => readonly Freshness[]
+  readonly changes: () => StoreChanges
+  /** Milliseconds since 1970; undefined: never. */
+  readonly lastQueuedMs: () => number | undefined
+  readonly devices: () => { readonly attached: number; readonly failed: number }
+  readonly healthChecks: () => number
+}
+
+export interface MetricsKeeper {
+  readonly observer: SyncObserver
+  /** A health end point has answered. */
+  answered(path: 'healthz' | 'livez', code: number): void
+  /** What a scrape gets. */
+  scrape(): string
+  close(): void
+}
+
+/** Of the event loop, in milliseconds: each costs a wake-up. */
+const DELAY_RESOLUTION_MS = 50
+const NANOSECONDS = 1e9
+
+const familyName = (family: Family) => (family === 'ipv4' ? 'IPv4' : 'IPv6')
+
+export function keepMetrics(sources: MetricSources): MetricsKeeper {
+  const metrics = new Metrics()
+  const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS })
+  delay.enable()
+  for (const code of ['200', '503']) {
+    metrics.set('healthz', 0, code)
+    metrics.set('livez', 0, code)
+  }
+  metrics.set('syncFailures', 0)
+  metrics.set('startTime', (Date.now() - process.uptime() * 1000) / 1000)
+  const synced = syncedObserver(metrics, sources.families)
+  return {
+    observer: synced.observer,
+    answered: (path, code) => metrics.add(path, 1, String(code)),
+    scrape: () => {
+      synced.look()
+      look(metrics, sources)
+      for (const [quantile, value] of [
+        ['0.5', delay.percentile(50)],
+        ['0.99', delay.percentile(99)],
+        ['1', delay.max],
+      ] as const) {
+        // What is measured is the pause between two wake-ups.
+        const late = delay.count === 0 ? 0 : value / NANOSECONDS - DELAY_RESOLUTION_MS / 1000
+        metrics.set('loopDelay', Math.max(0, late), quantile)
+      }
+      delay.reset()
+      return metrics.text()
+    },
+    close: () => delay.disable(),
+  }
+}
+
+/** Told by the loop. A sync writes all families in one go: its duration is that of each. */
+function syncedObserver(metrics: Metrics, families: readonly Family[]) {
+  let desired: DesiredState | undefined
+  let amounts: { readonly of: DesiredState; readonly are: Amounts } | undefined
+  const countProblems = (problems: readonly AnyProblem[], by: 1 | -1) => {
+    for (const { object } of problems) metrics.add('problems', by, object.split(' ')[0] ?? '')
+  }
+  const observer: SyncObserver = {
+    synced: (outcome) => {
+      desired = outcome.desired
+      const { written, deleted, failed, durationMs } = outcome.report
+      for (const name of families.map(familyName)) {
+        metrics.observe('syncDuration', durationMs / 1000, name)
+        const kind = outcome.changed === undefined ? 'fullSyncDuration' : 'partialSyncDuration'
+        metrics.observe(kind, durationMs / 1000, name)
+        metrics.set('lastSync', Date.now() / 1000, name)
+      }
+      metrics.observe('syncWait', outcome.waitedMs / 1000)
+      metrics.add('entries', written, 'write')
+      metrics.add('entries', deleted, 'delete')
+      metrics.set('refusedEntries', failed.length)
+    },
+    failed: () => metrics.add('syncFailures', 1),
+    problems: (appeared, gone) => {
+      countProblems(appeared, 1)
+      countProblems(gone, -1)
+    },
+  }
+  const look = () => {
+    if (desired === undefined) return
+    if (amounts?.of !== desired) amounts = { of: desired, are: amountsOf(desired) }
+    const { backends, withoutLocal } = amounts.are
+    metrics.set('services', desired.services.size)
+    for (const family of families) {
+      metrics.set('backends', backends[family], familyName(family))
+      for (const policy of ['internal', 'external'] as const) {
+        metrics.set('noLocalEndpoints', withoutLocal[policy][family], policy, familyName(family))
+      }
+    }
+  }
+  return { observer, look }
+}
+
+function look(metrics: Metrics, sources: MetricSources): void {
+  for (const [value, name] of Object.entries(dropReasonNames)) {
+    const reason = Number(value)
+    if (reason === dropReason.NONE || reason === dropReason.COUNT) continue
+    metrics.set('drops', Number(sources.dropCounts(reason)), name.toLowerCase())
+  }
+  for (const { kind, ageMs, isStalled } of sources.freshness()) {
+    if (ageMs !== undefined) metrics.set('messageAge', ageMs / 1000, kind)
+    metrics.set('stalled', isStalled ? 1 : 0, kind)
+  }
+  const { services, slices } = sources.changes()
+  metrics.set('serviceChanges', services.total)
+  metrics.set('serviceChangesPending', services.pending)
+  metrics.set('endpointChanges', slices.total)
+  metrics.set('endpointChangesPending', slices.pending)
+  const queuedMs = sources.lastQueuedMs()
+  for (const name of sources.families.map(familyName)) metrics.set('lastQueued', (queuedMs ?? 0) / 1000, name)
+  const { attached, failed } = sources.devices()
+  metrics.set('devices', attached)
+  metrics.set('failedDevices', failed)
+  metrics.set('healthChecks', sources.healthChecks())
+  const { user, system } = process.cpuUsage()
+  metrics.set('cpu', (user + system) / 1e6)
+  metrics.set('residentMemory', process.memoryUsage.rss())
+}

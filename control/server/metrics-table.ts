@@ -1,0 +1,198 @@
+/** Every metric there is: the one source of what is exposed and of docs/metrics.md. Those of kube-proxy keep its words. */
+
+export interface Metric {
+  readonly name: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly labels: readonly string[]
+  readonly help: string
+  /** Of a histogram: upper bounds, in the metric's unit. */
+  readonly buckets?: readonly number[]
+}
+
+/** kube-proxy's: from 1 ms on, each twice the one before. */
+const SYNC_BUCKETS = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i)
+
+const FAMILY = ['ip_family'] as const
+
+export const METRICS = {
+  syncDuration: {
+    name: 'kubeproxy_sync_proxy_rules_duration_seconds',
+    type: 'histogram',
+    labels: FAMILY,
+    help: 'SyncProxyRules latency in seconds',
+    buckets: SYNC_BUCKETS,
+  },
+  fullSyncDuration: {
+    name: 'kubeproxy_sync_full_proxy_rules_duration_seconds',
+    type: 'histogram',
+    labels: FAMILY,
+    help: 'SyncProxyRules latency in seconds for full resyncs',
+    buckets: SYNC_BUCKETS,
+  },
+  partialSyncDuration: {
+    name: 'kubeproxy_sync_partial_proxy_rules_duration_seconds',
+    type: 'histogram',
+    labels: FAMILY,
+    help: 'SyncProxyRules latency in seconds for partial resyncs',
+    buckets: SYNC_BUCKETS,
+  },
+  lastSync: {
+    name: 'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
+    type: 'gauge',
+    labels: FAMILY,
+    help: 'The last time proxy rules were successfully synced',
+  },
+  lastQueued: {
+    name: 'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
+    type: 'gauge',
+    labels: FAMILY,
+    help: 'The last time a sync of proxy rules was queued',
+  },
+  endpointChangesPending: {
+    name: 'kubeproxy_sync_proxy_rules_endpoint_changes_pending',
+    type: 'gauge',
+    labels: [],
+    help: 'Pending proxy rules Endpoint changes',
+  },
+  endpointChanges: {
+    name: 'kubeproxy_sync_proxy_rules_endpoint_changes_total',
+    type: 'counter',
+    labels: [],
+    help: 'Cumulative proxy rules Endpoint changes',
+  },
+  serviceChangesPending: {
+    name: 'kubeproxy_sync_proxy_rules_service_changes_pending',
+    type: 'gauge',
+    labels: [],
+    help: 'Pending proxy rules Service changes',
+  },
+  serviceChanges: {
+    name: 'kubeproxy_sync_proxy_rules_service_changes_total',
+    type: 'counter',
+    labels: [],
+    help: 'Cumulative proxy rules Service changes',
+  },
+  noLocalEndpoints: {
+    name: 'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
+    type: 'gauge',
+    labels: ['traffic_policy', 'ip_family'],
+    help: 'Number of services with a Local traffic policy and no endpoints',
+  },
+  healthz: {
+    name: 'kubeproxy_proxy_healthz_total',
+    type: 'counter',
+    labels: ['code'],
+    help: 'Cumulative proxy healthz HTTP status',
+  },
+  livez: {
+    name: 'kubeproxy_proxy_livez_total',
+    type: 'counter',
+    labels: ['code'],
+    help: 'Cumulative proxy livez HTTP status',
+  },
+  syncWait: {
+    name: 'sluice_sync_wait_seconds',
+    type: 'histogram',
+    labels: [],
+    help: 'From the first change that a sync answers to its end: how late the kernel is',
+    buckets: SYNC_BUCKETS,
+  },
+  syncFailures: {
+    name: 'sluice_sync_failures_total',
+    type: 'counter',
+    labels: [],
+    help: 'Syncs that could write nothing',
+  },
+  refusedEntries: {
+    name: 'sluice_refused_entries',
+    type: 'gauge',
+    labels: [],
+    help: 'Entries that the kernel refused in the last sync; they are tried again',
+  },
+  entries: {
+    name: 'sluice_map_entries_total',
+    type: 'counter',
+    labels: ['operation'],
+    help: 'Map entries that syncs wrote or deleted',
+  },
+  services: {
+    name: 'sluice_services',
+    type: 'gauge',
+    labels: [],
+    help: 'Services that the kernel was last told of',
+  },
+  backends: {
+    name: 'sluice_backends',
+    type: 'gauge',
+    labels: FAMILY,
+    help: 'Backends that the kernel was last told of, each as often as it is behind a service port',
+  },
+  problems: {
+    name: 'sluice_problems',
+    type: 'gauge',
+    labels: ['kind'],
+    help: 'What cannot be used at present, by the kind of the object it is in; the log names each',
+  },
+  messageAge: {
+    name: 'sluice_source_last_message_age_seconds',
+    type: 'gauge',
+    labels: ['kind'],
+    help: 'Since the API server last said anything about a kind of objects, if only that nothing is new',
+  },
+  stalled: {
+    name: 'sluice_source_stalled',
+    type: 'gauge',
+    labels: ['kind'],
+    help: '1 where nothing has been heard for longer than silence can be good',
+  },
+  drops: {
+    name: 'sluice_dropped_packets_total',
+    type: 'counter',
+    labels: ['reason'],
+    help: 'Packets that the programs ended, also by an answer, since the maps were made',
+  },
+  devices: {
+    name: 'sluice_attached_devices',
+    type: 'gauge',
+    labels: [],
+    help: 'Network devices that the programs are attached to',
+  },
+  failedDevices: {
+    name: 'sluice_unattached_devices',
+    type: 'gauge',
+    labels: [],
+    help: 'Network devices that they should be attached to, and are not: the kernel refuses',
+  },
+  healthChecks: {
+    name: 'sluice_health_check_node_ports',
+    type: 'gauge',
+    labels: [],
+    help: 'Listeners of health-check node ports, those included that wait for their port',
+  },
+  loopDelay: {
+    name: 'sluice_event_loop_delay_seconds',
+    type: 'gauge',
+    labels: ['quantile'],
+    help: 'How late the event loop is, since the last scrape; 1 is the longest delay',
+  },
+  residentMemory: {
+    name: 'process_resident_memory_bytes',
+    type: 'gauge',
+    labels: [],
+    help: 'Resident memory size in bytes',
+  },
+  cpu: {
+    name: 'process_cpu_seconds_total',
+    type: 'counter',
+    labels: [],
+    help: 'Total user and system CPU time spent in seconds',
+  },
+  startTime: {
+    name: 'process_start_time_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Start time of the process since the epoch in seconds',
+  },
+} as const satisfies Readonly<Record<string, Metric>>
+
+export type MetricKey = keyof typeof METRICS

@@ -1,0 +1,24 @@
+/** docs/metrics.md, from the table of the metrics. Pure. */
+
+import { METRICS, type Metric } from '../../control/server/metrics-table.ts'
+
+const INTRODUCTION = `<!-- Written by \`npm run gen\` from control/server/metrics-table.ts. -->
+
+# Metrics
+
+\`http://127.0.0.1:10249/metrics\` has them in Prometheus' text format; \`--metrics-bind-address\` says where else.
+Those that begin with \`kubeproxy_\` are kube-proxy's and keep its names, labels and words, so that dashboards and alerts go
+on. A sync writes both families in one go: its duration stands under each \`ip_family\`. What is only about iptables is
+not there.
+
+| name | type | labels | what |
+| --- | --- | --- | --- |
+`
+
+export function emitMetricsPage(): string {
+  const lines = Object.values(METRICS).map(({ name, type, labels, help }: Metric) => {
+    const named = labels.map((label) => `\`${label}\``).join(', ')
+    return `| \`${name}\` | ${type} | ${named} | ${help} |`
+  })
+  return `${INTRODUCTION}${lines.join('\n')}\n`
+}
