@@ -14,10 +14,8 @@ export interface NodePortFacts extends Pick<NodeFacts, 'ips'> {
  * every address, as with kube-proxy: there are those who name IPv4 ranges alone on nodes of both families.
  */
 export function takesNodePorts(address: string, { ips, settings }: NodePortFacts): boolean {
-  if (isLoopback(address)) {
-    // kube-proxy has no node ports on ::1. Here they come with the sockets, and are what 127.0.0.1 is.
-    if (!settings.localhostNodePorts) return false
-  }
+  // kube-proxy has no node ports on ::1. Here they come with the sockets, and are what 127.0.0.1 is.
+  if (isLoopback(address) && !settings.localhostNodePorts) return false
   const chosen = chosenIn(familyOf(address), settings.nodePortAddresses, ips)
   return chosen.length === 0 || chosen.some((text) => isIn(text, address))
 }
