@@ -10,6 +10,8 @@
 
 int translate_requests(struct __sk_buff *skb);
 int translate_replies(struct __sk_buff *skb);
+int translate_requests_l3(struct __sk_buff *skb);
+int translate_replies_l3(struct __sk_buff *skb);
 
 struct {
 	PROGRAM_ARRAY;
@@ -18,19 +20,33 @@ struct {
 	.values = {
 		[PROGRAM_TRANSLATE_REQUEST] = (void *)&translate_requests,
 		[PROGRAM_TRANSLATE_REPLY] = (void *)&translate_replies,
+		[PROGRAM_TRANSLATE_REQUEST_L3] = (void *)&translate_requests_l3,
+		[PROGRAM_TRANSLATE_REPLY_L3] = (void *)&translate_replies_l3,
 	},
 };
 
 SEC("tc")
 int translate_requests(struct __sk_buff *skb)
 {
-	return translate_request(skb);
+	return translate_request(skb, ETH_HLEN);
 }
 
 SEC("tc")
 int translate_replies(struct __sk_buff *skb)
 {
-	return translate_reply(skb);
+	return translate_reply(skb, ETH_HLEN);
+}
+
+SEC("tc")
+int translate_requests_l3(struct __sk_buff *skb)
+{
+	return translate_request(skb, 0);
+}
+
+SEC("tc")
+int translate_replies_l3(struct __sk_buff *skb)
+{
+	return translate_reply(skb, 0);
 }
 
 SEC("cgroup/connect" FAMILY_TEXT)

@@ -28,17 +28,18 @@ static __noinline int note_outbound(struct packet *packet)
 	return VERDICT_NEXT;
 }
 
-static __always_inline int translate_reply(struct __sk_buff *skb)
+/* `link`: bytes of the link-layer header, none or Ethernet's. */
+static __always_inline int translate_reply(struct __sk_buff *skb, __u32 link)
 {
 	struct packet packet;
 	struct headers headers;
 	struct step step;
-	enum parsed parsed = parse(skb, &packet, &headers, FLOW_DIRECTION_EGRESS);
+	enum parsed parsed = parse(skb, &packet, &headers, FLOW_DIRECTION_EGRESS, link);
 	struct flow *flow;
 	int verdict;
 
 	if (parsed == PARSED_OTHER)
-		return translate_error(skb, FLOW_DIRECTION_EGRESS);
+		return translate_error(skb, FLOW_DIRECTION_EGRESS, link);
 	if (parsed == PARSED_FRAGMENT)
 		return VERDICT_NEXT;
 	if (is_node_port(packet.tuple.source_port) && is_opening(&packet) &&

@@ -2,7 +2,9 @@
 /*
  * What is attached to a device: one program a direction, for both families. The
  * translation is in the datapath of a family, reached by tail call, so that a
- * slot is all that changes when it is exchanged.
+ * slot is all that changes when it is exchanged. L3 devices (tun, WireGuard, IP in
+ * IP), whose packets have no link-layer header, have programs of their own: in
+ * either kind all offsets are constants.
  *
  * A packet that concerns no service leaves after two loads. The entry writes
  * nothing: a program that writes into packets makes the kernel unshare every
@@ -41,16 +43,16 @@ static __always_inline bool may_concern(const void *address, __u32 words)
 }
 
 /* An IPv4 header in the linear part, which it nearly always is; NULL: it is to be pulled in first. */
-static __always_inline const struct iphdr *ipv4_header(const struct __sk_buff *skb)
+static __always_inline const struct iphdr *ipv4_header(const struct __sk_buff *skb, __u32 link)
 {
-	const struct iphdr *ip = (void *)(long)skb->data + ETH_HLEN;
+	const struct iphdr *ip = (void *)(long)skb->data + link;
 
 	return (void *)(ip + 1) <= (void *)(long)skb->data_end ? ip : NULL;
 }
 
-static __always_inline const struct ipv6hdr *ipv6_header(const struct __sk_buff *skb)
+static __always_inline const struct ipv6hdr *ipv6_header(const struct __sk_buff *skb, __u32 link)
 {
-	const struct ipv6hdr *ip = (void *)(long)skb->data + ETH_HLEN;
+	const struct ipv6hdr *ip = (void *)(long)skb->data + link;
 
 	return (void *)(ip + 1) <= (void *)(long)skb->data_end ? ip : NULL;
 }
@@ -95,26 +97,25 @@ static __always_inline bool may_be_reply6(const struct __sk_buff *skb, const str
 	return ip->nexthdr == IPPROTO_ICMPV6 ? may_quote6(skb, ip) : may_concern(&ip->saddr, 4);
 }
 
-SEC("tc")
-int ingress(struct __sk_buff *skb)
+/* `link`: bytes of the link-layer header. `program`: enum program, where a packet goes on to. */
+static __always_inline int look_at_request(struct __sk_buff *skb, __u32 link, const __u32 program)
 {
 	const struct ipv6hdr *ipv6;
 	const struct iphdr *ipv4;
 
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		ipv4 = ipv4_header(skb);
+		ipv4 = ipv4_header(skb, link);
 		if (!ipv4 || may_be_request4(ipv4))
-			bpf_tail_call_static(skb, &programs4, PROGRAM_TRANSLATE_REQUEST);
+			bpf_tail_call_static(skb, &programs4, program);
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		ipv6 = ipv6_header(skb);
+		ipv6 = ipv6_header(skb, link);
 		if (!ipv6 || may_be_request6(ipv6))
-			bpf_tail_call_static(skb, &programs6, PROGRAM_TRANSLATE_REQUEST);
+			bpf_tail_call_static(skb, &programs6, program);
 	}
 	return VERDICT_NEXT;
 }
 
-SEC("tc")
-int egress(struct __sk_buff *skb)
+static __always_inline int look_at_reply(struct __sk_buff *skb, __u32 link, const __u32 program)
 {
 	const struct ipv6hdr *ipv6;
 	const struct iphdr *ipv4;
@@ -126,15 +127,39 @@ int egress(struct __sk_buff *skb)
 		return VERDICT_NEXT;
 	}
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		ipv4 = ipv4_header(skb);
+		ipv4 = ipv4_header(skb, link);
 		if (!ipv4 || may_be_reply4(skb, ipv4))
-			bpf_tail_call_static(skb, &programs4, PROGRAM_TRANSLATE_REPLY);
+			bpf_tail_call_static(skb, &programs4, program);
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		ipv6 = ipv6_header(skb);
+		ipv6 = ipv6_header(skb, link);
 		if (!ipv6 || may_be_reply6(skb, ipv6))
-			bpf_tail_call_static(skb, &programs6, PROGRAM_TRANSLATE_REPLY);
+			bpf_tail_call_static(skb, &programs6, program);
 	}
 	return VERDICT_NEXT;
+}
+
+SEC("tc")
+int ingress(struct __sk_buff *skb)
+{
+	return look_at_request(skb, ETH_HLEN, PROGRAM_TRANSLATE_REQUEST);
+}
+
+SEC("tc")
+int egress(struct __sk_buff *skb)
+{
+	return look_at_reply(skb, ETH_HLEN, PROGRAM_TRANSLATE_REPLY);
+}
+
+SEC("tc")
+int ingress_l3(struct __sk_buff *skb)
+{
+	return look_at_request(skb, 0, PROGRAM_TRANSLATE_REQUEST_L3);
+}
+
+SEC("tc")
+int egress_l3(struct __sk_buff *skb)
+{
+	return look_at_reply(skb, 0, PROGRAM_TRANSLATE_REPLY_L3);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

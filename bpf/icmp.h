@@ -27,12 +27,13 @@
 #define QUOTED_PAYLOAD_MIN 8
 
 /* Reads an error that quotes a packet of TCP or UDP, whole enough to know its ports. False for anything else. */
-static __always_inline bool read_error(struct __sk_buff *skb, struct icmp_error *error)
+static __always_inline bool read_error(struct __sk_buff *skb, struct icmp_error *error, __u32 link)
 {
 	struct located *outer = &error->outer, *quoted = &error->quoted;
 	struct icmp_header icmp;
 
-	if (!locate(skb, ETH_HLEN, outer) || outer->at.protocol != ICMP_PROTOCOL || outer->at.is_fragment)
+	error->start = link;
+	if (!locate(skb, link, outer) || outer->at.protocol != ICMP_PROTOCOL || outer->at.is_fragment)
 		return false;
 	if (bpf_skb_load_bytes(skb, outer->at.transport, &icmp, sizeof(icmp)) || !quotes_packet(icmp.type))
 		return false;
@@ -136,7 +137,7 @@ static __always_inline bool rewrite_outer(struct __sk_buff *skb, const struct ic
 	change = fold_to_32((__u64)change + icmp_addresses_change(from, to));
 	checksum = ~fold_to_16((__u16)~error->checksum + fold_to_16(change));
 	return !bpf_skb_store_bytes(skb, at, &checksum, sizeof(checksum), 0) &&
-	       store_addresses(skb, ETH_HLEN, from, to);
+	       store_addresses(skb, error->start, from, to);
 }
 
 /*
@@ -163,8 +164,8 @@ __noinline int rewrite_error(struct __sk_buff *skb, struct icmp_error *error)
 	return rewrite_outer(skb, error, &from, &to, change);
 }
 
-/* What is no error about a packet of a flow, or a malformed one, passes untouched. */
-__noinline int translate_error(struct __sk_buff *skb, int direction)
+/* What is no error about a packet of a flow, or a malformed one, passes untouched. `link`: bytes of the link-layer header. */
+__noinline int translate_error(struct __sk_buff *skb, int direction, __u32 link)
 {
 	struct scratch *scratch = get_scratch();
 	struct icmp_error *error;
@@ -172,7 +173,7 @@ __noinline int translate_error(struct __sk_buff *skb, int direction)
 	if (!scratch)
 		return VERDICT_NEXT;
 	error = &scratch->error;
-	if (!read_error(skb, error) || !find_step(skb, error, direction))
+	if (!read_error(skb, error, link) || !find_step(skb, error, direction))
 		return VERDICT_NEXT;
 	if (error->type == ICMP_REDIRECT) {
 		if (direction == FLOW_DIRECTION_INGRESS)
@@ -185,7 +186,9 @@ __noinline int translate_error(struct __sk_buff *skb, int direction)
 		count_drop(DROP_REASON_REWRITE_FAILED);
 		return VERDICT_DROP;
 	}
-	return direction == FLOW_DIRECTION_INGRESS ? send_on(skb, &error->key.tuple, &error->step) : VERDICT_NEXT;
+	if (direction == FLOW_DIRECTION_EGRESS)
+		return VERDICT_NEXT;
+	return send_on(skb, &error->key.tuple, &error->step, link);
 }
 
 #endif

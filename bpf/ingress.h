@@ -506,16 +506,17 @@ static __always_inline int unknown_fragment(const struct packet *packet)
 	return VERDICT_DROP;
 }
 
-static __always_inline int translate_request(struct __sk_buff *skb)
+/* `link`: bytes of the link-layer header, none or Ethernet's. */
+static __always_inline int translate_request(struct __sk_buff *skb, __u32 link)
 {
 	struct packet packet;
 	struct headers headers;
 	struct step step;
-	enum parsed parsed = parse(skb, &packet, &headers, FLOW_DIRECTION_INGRESS);
+	enum parsed parsed = parse(skb, &packet, &headers, FLOW_DIRECTION_INGRESS, link);
 	int verdict;
 
 	if (parsed == PARSED_OTHER)
-		return translate_error(skb, FLOW_DIRECTION_INGRESS);
+		return translate_error(skb, FLOW_DIRECTION_INGRESS, link);
 	if (parsed == PARSED_FRAGMENT)
 		return unknown_fragment(&packet);
 	verdict = decide_request(skb, &packet, &step);

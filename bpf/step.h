@@ -15,22 +15,24 @@ static __always_inline bool copy_step(struct step *step, const struct flow *flow
 }
 
 /* Sends a packet that stays on the client's device or bridge on its way there. */
-__noinline int deliver(struct __sk_buff *skb, struct tuple *from, struct step *step)
+__noinline int deliver(struct __sk_buff *skb, struct tuple *from, struct step *step, __u32 link)
 {
 	if (!from || !step)
 		return VERDICT_DROP;
 	if (step->flags & FLOW_FLAG_HAIRPIN)
-		return send_back(skb, FLOW_DIRECTION_INGRESS);
+		return send_back(skb, FLOW_DIRECTION_INGRESS, link);
 	address_to_neighbour(skb, &from->source, &step->to.destination);
 	return VERDICT_NEXT;
 }
 
 /* Sends a packet that ingress has translated on its way. */
-static __always_inline int send_on(struct __sk_buff *skb, struct tuple *from, struct step *step)
+static __always_inline int send_on(struct __sk_buff *skb, struct tuple *from, struct step *step, __u32 link)
 {
 	if (step->flags & (FLOW_FLAG_EXTERNAL | FLOW_FLAG_MASQUERADE))
 		skb->mark |= step->flags & FLOW_FLAG_MASQUERADE ? mark_accept | mark_masquerade : mark_accept;
-	return step->flags & (FLOW_FLAG_HAIRPIN | FLOW_FLAG_SAME_BRIDGE) ? deliver(skb, from, step) : VERDICT_NEXT;
+	if (!(step->flags & (FLOW_FLAG_HAIRPIN | FLOW_FLAG_SAME_BRIDGE)))
+		return VERDICT_NEXT;
+	return deliver(skb, from, step, link);
 }
 
 /* Makes the step real. */
@@ -41,7 +43,7 @@ static __always_inline int take_step(struct __sk_buff *skb, struct packet *packe
 		count_drop(DROP_REASON_REWRITE_FAILED);
 		return VERDICT_DROP;
 	}
-	return send_on(skb, &packet->tuple, step);
+	return send_on(skb, &packet->tuple, step, headers->link);
 }
 
 #endif

@@ -114,19 +114,24 @@ static __always_inline void address_to_neighbour(struct __sk_buff *skb, const ad
 		bpf_skb_store_bytes(skb, offsetof(struct ethhdr, h_dest), fib->dmac, ETH_ALEN, 0);
 }
 
-/*
- * Turns the frame round: out of the device it came in on, where its mark tells our egress, or back in at the one that
- * it was about to leave by. `hook`: enum flow_direction.
- */
-static __always_inline int send_back(struct __sk_buff *skb, __u8 hook)
+static __always_inline bool swap_macs(struct __sk_buff *skb)
 {
 	__u8 macs[2 * ETH_ALEN], swapped[2 * ETH_ALEN];
 
 	if (bpf_skb_load_bytes(skb, 0, macs, sizeof(macs)))
-		return VERDICT_DROP;
+		return false;
 	__builtin_memcpy(swapped, macs + ETH_ALEN, ETH_ALEN);
 	__builtin_memcpy(swapped + ETH_ALEN, macs, ETH_ALEN);
-	if (bpf_skb_store_bytes(skb, 0, swapped, sizeof(swapped), 0))
+	return !bpf_skb_store_bytes(skb, 0, swapped, sizeof(swapped), 0);
+}
+
+/*
+ * Turns the frame round: out of the device it came in on, where its mark tells our egress, or back in at the one that
+ * it was about to leave by. `hook`: enum flow_direction; `link`: bytes of the link-layer header, none or Ethernet's.
+ */
+static __always_inline int send_back(struct __sk_buff *skb, __u8 hook, __u32 link)
+{
+	if (link && !swap_macs(skb))
 		return VERDICT_DROP;
 	if (hook == FLOW_DIRECTION_EGRESS)
 		return bpf_redirect(skb->ifindex, BPF_F_INGRESS);

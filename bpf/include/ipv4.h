@@ -94,13 +94,14 @@ static __always_inline __u32 payload_length(const ip_header_t *ip, __u32 header)
 	return bpf_ntohs(ip->tot_len) - header;
 }
 
-/* Where the transport header of a sound header's packet is. False: it is none of TCP and UDP. */
-static __always_inline bool find_transport(struct __sk_buff *skb, const ip_header_t *ip, struct placement *at)
+/* Where the transport header of a sound header at `offset` is. False: it is none of TCP and UDP. */
+static __always_inline bool find_transport(struct __sk_buff *skb, const ip_header_t *ip, __u32 offset,
+					   struct placement *at)
 {
 	__u16 bits = bpf_ntohs(ip->frag_off);
 
 	(void)skb;
-	at->transport = ETH_HLEN + header_length(ip);
+	at->transport = offset + header_length(ip);
 	at->protocol = ip->protocol;
 	at->datagram = ip->id;
 	at->datagram_protocol = ip->protocol;
@@ -209,8 +210,7 @@ static __always_inline bool locate(struct __sk_buff *skb, __u32 offset, struct l
 
 	if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) || !is_sound(&ip))
 		return false;
-	find_transport(skb, &ip, &located->at);
-	located->at.transport += offset - ETH_HLEN;
+	find_transport(skb, &ip, offset, &located->at);
 	located->source = source_of(&ip);
 	located->destination = destination_of(&ip);
 	located->end = offset + bpf_ntohs(ip.tot_len);

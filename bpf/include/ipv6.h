@@ -151,16 +151,17 @@ __noinline int walk_extensions(struct __sk_buff *skb, struct placement *at)
 	return has_ports(at->protocol);
 }
 
-/* Where the transport header of a sound header's packet is. False: it is none of TCP and UDP. */
-static __always_inline bool find_transport(struct __sk_buff *skb, const ip_header_t *ip, struct placement *at)
+/* Where the transport header of a sound header at `offset` is. False: it is none of TCP and UDP. */
+static __always_inline bool find_transport(struct __sk_buff *skb, const ip_header_t *ip, __u32 offset,
+					   struct placement *at)
 {
 	__builtin_memset(at, 0, sizeof(*at));
-	at->transport = ETH_HLEN + sizeof(*ip);
+	at->transport = offset + sizeof(*ip);
 	at->protocol = ip->nexthdr;
 	if (has_ports(at->protocol))
 		return true;
 	return is_extension(at->protocol) && walk_extensions(skb, at) &&
-	       at->transport <= ETH_HLEN + sizeof(*ip) + IPV6_CHAIN_MAX;
+	       at->transport <= offset + sizeof(*ip) + IPV6_CHAIN_MAX;
 }
 
 static __always_inline __u64 address_change(const addr_t *from, const addr_t *to)

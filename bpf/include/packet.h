@@ -53,6 +53,7 @@ struct packet {
 /* Where it is written, verified. */
 struct headers {
 	ip_header_t *ip;
+	__u32 link;	      /* bytes of the link-layer header, which an L3 device's packets lack */
 	__u32 transport;      /* bytes from the start of the frame */
 	struct udphdr *ports; /* the transport header; NULL in a later fragment */
 	struct tcphdr *tcp;   /* the same; NULL unless it is TCP's */
@@ -134,31 +135,31 @@ static __always_inline bool pull(struct __sk_buff *skb, __u32 need)
 }
 
 /*
- * Fills `packet` and `headers`. Headers that the skb holds outside its linear
+ * Fills `packet` and `headers`; the IP header begins at `link`. Headers that the skb holds outside its linear
  * part are pulled in. A datagram that ends before its transport header is
  * "other".
  */
 static __always_inline enum parsed parse(struct __sk_buff *skb, struct packet *packet, struct headers *headers,
-					 __u8 direction)
+					 __u8 direction, __u32 link)
 {
 	struct placement at;
 	void *data, *end;
 	ip_header_t *ip;
 
-	if (!pull(skb, ETH_HLEN + sizeof(*ip) + sizeof(struct tcphdr)))
+	if (!pull(skb, link + sizeof(*ip) + sizeof(struct tcphdr)))
 		return PARSED_OTHER;
 	data = (void *)(long)skb->data;
 	end = (void *)(long)skb->data_end;
-	ip = data + ETH_HLEN;
-	if ((void *)(ip + 1) > end || !is_sound(ip) || !find_transport(skb, ip, &at))
+	ip = data + link;
+	if ((void *)(ip + 1) > end || !is_sound(ip) || !find_transport(skb, ip, link, &at))
 		return PARSED_OTHER;
-	if (at.transport > ETH_HLEN + sizeof(*ip)) {
+	if (at.transport > link + sizeof(*ip)) {
 		/* With options the first pull may have been short. */
 		if (!pull(skb, at.transport + sizeof(struct tcphdr)))
 			return PARSED_OTHER;
 		data = (void *)(long)skb->data;
 		end = (void *)(long)skb->data_end;
-		ip = data + ETH_HLEN;
+		ip = data + link;
 		if ((void *)(ip + 1) > end)
 			return PARSED_OTHER;
 		at.transport = bounded(at.transport);
@@ -170,6 +171,7 @@ static __always_inline enum parsed parse(struct __sk_buff *skb, struct packet *p
 	packet->tuple.source = source_of(ip);
 	packet->tuple.destination = destination_of(ip);
 	headers->ip = ip;
+	headers->link = link;
 	headers->transport = at.transport;
 	headers->ports = NULL;
 	headers->tcp = NULL;

@@ -9,6 +9,8 @@
 enum program {
 	PROGRAM_TRANSLATE_REQUEST,
 	PROGRAM_TRANSLATE_REPLY,
+	PROGRAM_TRANSLATE_REQUEST_L3, /* of a packet without a link-layer header */
+	PROGRAM_TRANSLATE_REPLY_L3,
 	PROGRAM_COUNT,
 };
 

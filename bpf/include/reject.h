@@ -28,14 +28,14 @@ static __noinline bool is_partial(struct __sk_buff *skb, __u32 check_offset)
 	return false;
 }
 
-/* Replaces all behind the Ethernet header and turns the frame round. */
-static __always_inline int answer_with(struct __sk_buff *skb, const struct packet *packet, const void *answer,
-				       __u32 length)
+/* Replaces all behind the link-layer header and turns the frame round. */
+static __always_inline int answer_with(struct __sk_buff *skb, const struct packet *packet,
+				       const struct headers *headers, const void *answer, __u32 length)
 {
-	if (bpf_skb_change_tail(skb, ETH_HLEN + length, 0) ||
-	    bpf_skb_store_bytes(skb, ETH_HLEN, answer, length, BPF_F_RECOMPUTE_CSUM))
+	if (bpf_skb_change_tail(skb, headers->link + length, 0) ||
+	    bpf_skb_store_bytes(skb, headers->link, answer, length, BPF_F_RECOMPUTE_CSUM))
 		return VERDICT_DROP;
-	return send_back(skb, packet->key.direction);
+	return send_back(skb, packet->key.direction, headers->link);
 }
 
 static __noinline int reject_tcp(struct __sk_buff *skb, const struct packet *packet,
@@ -45,7 +45,7 @@ static __noinline int reject_tcp(struct __sk_buff *skb, const struct packet *pac
 		ip_header_t ip;
 		struct tcphdr tcp;
 	} answer = {};
-	__u32 header = headers->transport - ETH_HLEN;
+	__u32 header = headers->transport - headers->link;
 	__u32 sum, length = payload_length(headers->ip, header) - headers->tcp->doff * 4;
 	bool partial;
 
@@ -73,7 +73,7 @@ static __noinline int reject_tcp(struct __sk_buff *skb, const struct packet *pac
 	else
 		answer.tcp.check =
 			~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.tcp, sizeof(answer.tcp), sum));
-	return answer_with(skb, packet, &answer, sizeof(answer));
+	return answer_with(skb, packet, headers, &answer, sizeof(answer));
 }
 
 /*
@@ -103,11 +103,11 @@ static __noinline int reject_udp(struct __sk_buff *skb, const struct packet *pac
 	answer.icmp.checksum = ~fold_to_16(bpf_csum_diff(NULL, 0, (__be32 *)&answer.icmp, payload, start));
 	if (is_partial(skb, transport + offsetof(struct udphdr, check))) {
 		/* With options the device would write somewhere else: silence. */
-		if (transport != ETH_HLEN + sizeof(ip_header_t))
+		if (transport != headers->link + sizeof(ip_header_t))
 			return VERDICT_DROP;
 		((__u16 *)&answer.icmp.rest)[1] = fold_to_16(start);
 	}
-	return answer_with(skb, packet, &answer, sizeof(answer));
+	return answer_with(skb, packet, headers, &answer, sizeof(answer));
 }
 
 /* A later fragment has no header to answer to: silence. */

@@ -31,6 +31,7 @@ struct step {
 struct icmp_error {
 	struct located outer;
 	struct located quoted;
+	__u32 start;	 /* where the message's own IP header is: bytes from the start of the frame */
 	__u32 quote;	 /* where the quoted packet begins: bytes from the start of the frame */
 	__be16 ports[2]; /* the quoted packet's: source, destination */
 	__u16 checksum;	 /* the message's, as it came */

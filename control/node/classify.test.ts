@@ -23,7 +23,7 @@ function snapshot(rows: readonly Row[]): NodeSnapshot {
         {
           kind: '',
           loopback: false,
-          ethernet: true,
+          framing: 'ethernet' as const,
           mac: `02:00:00:00:00:0${(i + 1).toString()}`,
           up: true,
           isolated: false,
@@ -101,10 +101,10 @@ const nodes: Readonly<Record<string, readonly Row[]>> = {
     {
       name: 'tunl0',
       kind: 'ipip',
-      ethernet: false,
+      framing: 'none',
       addresses: ['10.244.1.64'],
       gateways: ['192.0.2.11'],
-      is: 'none: of kind ipip, but its packets have no Ethernet header',
+      is: 'tunnel: of kind ipip',
     },
   ],
   'a veth whose routes lead to the node itself (Cilium)': [
@@ -162,20 +162,32 @@ const nodes: Readonly<Record<string, readonly Row[]>> = {
     },
     { name: 'vx1', kind: 'vxlan', addresses: ['10.9.0.9'], is: 'tunnel: of kind vxlan' },
   ],
-  'links whose packets have no Ethernet header': [
+  'links whose packets have no link-layer header, or one of their own': [
     {
       name: 'wg0',
       kind: 'wireguard',
-      ethernet: false,
+      framing: 'none',
       addresses: [NODE_IP],
-      is: "none: has the node's InternalIP 192.0.2.10, but its packets have no Ethernet header",
+      is: "external: has the node's InternalIP 192.0.2.10",
     },
     {
       name: 'wg1',
       kind: 'wireguard',
-      ethernet: false,
+      framing: 'none',
       addresses: ['10.9.0.1'],
-      is: 'none: of kind wireguard, but its packets have no Ethernet header',
+      is: 'tunnel: of kind wireguard',
+    },
+    {
+      name: 'ppp0',
+      framing: 'none',
+      gateways: ['198.51.100.1'],
+      is: 'external: routes lead through it to gateway 198.51.100.1',
+    },
+    {
+      name: 'gre1',
+      kind: 'gre',
+      framing: 'other',
+      is: "none: of kind gre, but its packets begin with neither Ethernet's header nor IP's",
     },
   ],
   'what no packet of others passes': [
@@ -282,7 +294,7 @@ describe('what the programs must know of a device', () => {
     { name: 'veth1', kind: 'veth', of: 'cni0', isolated: true, is: '' },
     { name: 'bond0', kind: 'bond', ...UPLINK, is: '' },
     { name: 'eth0', of: 'bond0', is: '' },
-    { name: 'wg0', kind: 'wireguard', ethernet: false, mac: '', is: '' },
+    { name: 'wg0', kind: 'wireguard', framing: 'none', mac: '', is: '' },
   ])
   const found = classifyDevices(node, [NODE_IP, NODE_IPV6], NO_PATTERNS)
   const facts = found.map(({ name, isBridge, bridge, mac, isolated }) => [

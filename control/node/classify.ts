@@ -20,7 +20,8 @@
  * 10. A NIC with an address: external, for clients on its link may ask for node ports at that address.
  * 11. Anything else, such as the trunk below a VLAN device: nothing of ours passes there.
  *
- * Of what is left, a device whose packets have no Ethernet header gets none either: the programs read one.
+ * Of what is left, a device whose packets begin with a header that is neither Ethernet's nor IP's gets none either: the
+ * programs read one of these.
  */
 
 import type { Device, InterfaceAddress } from './messages.ts'
@@ -49,6 +50,8 @@ export interface ClassifiedDevice extends Classification {
   readonly isBridge: boolean
   /** The ifindex of the bridge it is a port of; 0: none. */
   readonly bridge: number
+  /** Its packets have no link-layer header. */
+  readonly isL3: boolean
   /** Six bytes: frames to this address are for the node. The bridge's for a port; zeros for a device without frames. */
   readonly mac: Uint8Array
   readonly isolated: boolean
@@ -112,10 +115,11 @@ export function classifyDevices(
       return {
         ifindex: device.ifindex,
         name: device.name,
-        ...withFrames(device, classify(device, facts, patterns)),
+        ...withFraming(device, classify(device, facts, patterns)),
         isBridge: device.kind === 'bridge',
+        isL3: device.framing === 'none',
         bridge: bridge?.ifindex ?? 0,
-        mac: macBytes(device.ethernet ? (bridge ?? device).mac : ''),
+        mac: macBytes(device.framing === 'ethernet' ? (bridge ?? device).mac : ''),
         isolated: bridge !== undefined && device.isolated,
       }
     })
@@ -127,12 +131,12 @@ function placeOf({ address, ifindex }: Pick<InterfaceAddress, 'address' | 'ifind
 }
 
 /**
- * The programs read an Ethernet header first. Where there is none (ipip, WireGuard, tun, PPP) they would read other bytes
- * as addresses, so they stay away: what passes there is routed as without Sluice.
+ * Behind any other header (InfiniBand, GRE with many ends) the programs would read wrong bytes as addresses, so they stay
+ * away: what passes there is routed as without Sluice.
  */
-function withFrames(device: Device, found: Classification): Classification {
-  if (device.ethernet || found.class === 'none') return found
-  return { class: 'none', why: `${found.why}, but its packets have no Ethernet header` }
+function withFraming(device: Device, found: Classification): Classification {
+  if (device.framing !== 'other' || found.class === 'none') return found
+  return { class: 'none', why: `${found.why}, but its packets begin with neither Ethernet's header nor IP's` }
 }
 
 /** What else there is to know of a device. */

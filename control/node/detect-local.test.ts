@@ -10,6 +10,7 @@ const device = (ifindex: number, name: string, over: Partial<ClassifiedDevice>):
   class: 'pod',
   why: '',
   isBridge: false,
+  isL3: false,
   bridge: 0,
   mac: new Uint8Array(6),
   isolated: false,

@@ -74,7 +74,7 @@ const VETH = {
   name: 'veth0',
   kind: 'veth',
   loopback: false,
-  ethernet: true,
+  framing: 'ethernet',
   mac: '02:42:ac:11:00:02',
   up: true,
   master: 0,
@@ -129,7 +129,14 @@ describe('devices', () => {
     test(`a tun device of type ${type.toString()} is a ${name}`, () => {
       const data: Attribute = [2 | NESTED, encodeAttributes([[3, u8(type)]])]
       const found = device(linkHeader(7, { hardware: type === 1 ? 0xfffe : 1 }), kind('tun', data))
-      assert.deepEqual(found, { kind: 'device', device: { ...VETH, kind: name, ethernet: type === 2 } })
+      assert.deepEqual(found, {
+        kind: 'device',
+        device: {
+          ...VETH,
+          kind: name,
+          framing: type === 2 ? 'ethernet' : 'none',
+        },
+      })
     })
   }
 
@@ -143,8 +150,27 @@ describe('devices', () => {
     )
     assert.ok(found?.kind === 'device')
     assert.equal(found.device.mac, '')
-    assert.equal(found.device.ethernet, false)
+    assert.equal(found.device.framing, 'none')
   })
+
+  for (const [hardware, flags, framing] of [
+    [512, 0x1, 'none'], // PPP
+    [519, 0x1, 'none'], // RAWIP
+    [769, 0x1, 'none'], // ip6tnl
+    [776, 0x1, 'none'], // sit
+    [0xfffe, 0x1, 'none'], // WireGuard, xfrm
+    [778, 0x11, 'none'], // gre with one end
+    [778, 0x1, 'other'], // with many
+    [823, 0x11, 'none'],
+    [823, 0x1, 'other'],
+    [32, 0x1, 'other'], // InfiniBand
+  ] as const) {
+    test(`hardware type ${hardware} with flags ${flags}: framing ${framing}`, () => {
+      const found = device(linkHeader(7, { hardware, flags }))
+      assert.ok(found?.kind === 'device')
+      assert.equal(found.device.framing, framing)
+    })
+  }
 
   test('loopback', () => {
     const found = device(linkHeader(1, { flags: 0x9, hardware: 772 }))

@@ -23,6 +23,12 @@ export const RTM = {
 /** RTNLGRP_LINK, _IPV4_IFADDR, _IPV4_ROUTE, _IPV6_IFADDR, _IPV6_ROUTE. */
 export const GROUPS = [1, 5, 7, 9, 11] as const
 
+/**
+ * What a device's packets begin with: an Ethernet header; `none`, their own IP header (an L3 device, as tun, WireGuard and
+ * IP in IP are); or a header that is neither.
+ */
+export type Framing = 'ethernet' | 'none' | 'other'
+
 /** A device as one message describes it. */
 export interface Device {
   readonly ifindex: number
@@ -30,8 +36,7 @@ export interface Device {
   /** `veth`, `bridge`, `vxlan` …; `tap` for the kind of tun device that carries frames; empty for hardware. */
   readonly kind: string
   readonly loopback: boolean
-  /** Carries Ethernet frames; else its packets begin with their IP header. */
-  readonly ethernet: boolean
+  readonly framing: Framing
   /** `02:42:ac:11:00:02`; empty when it has none. */
   readonly mac: string
   /** An administrator wants it up (IFF_UP); says nothing of the cable. */
@@ -85,8 +90,13 @@ const AF_UNSPEC = 0
 const AF_BRIDGE = 7
 const AF_INET6 = 10
 const ARPHRD_ETHER = 1
+/** PPP, RAWIP, TUNNEL, TUNNEL6, SIT, NONE (tun, WireGuard, xfrm, a netkit of layer 3). */
+const ARPHRD_L3: ReadonlySet<number> = new Set([512, 519, 768, 769, 776, 0xfffe])
+/** IPGRE, IP6GRE. */
+const ARPHRD_GRE: ReadonlySet<number> = new Set([778, 823])
 const IFF_UP = 0x1
 const IFF_LOOPBACK = 0x8
+const IFF_POINTOPOINT = 0x10
 const IFINFOMSG_SIZE = 16
 const IFLA = { address: 1, ifname: 3, master: 10, wireless: 11, protinfo: 12, linkinfo: 18 } as const
 const IFLA_INFO = { kind: 1, data: 2, slaveKind: 4, slaveData: 5 } as const
@@ -149,13 +159,23 @@ function decodeLink({ type, payload }: NetlinkMessage): NodeMessage | undefined 
     name: text(attributes.get(IFLA.ifname)),
     kind: kindOf(info),
     loopback: (flags & IFF_LOOPBACK) !== 0,
-    ethernet: view.getUint16(2, true) === ARPHRD_ETHER,
+    framing: framingOf(view.getUint16(2, true), flags),
     mac: macText(attributes.get(IFLA.address)),
     up: (flags & IFF_UP) !== 0,
     master,
     isolated: isPort && isolatedFlag(info.get(IFLA_INFO.slaveData)) === true,
   }
   return { kind: 'device', device }
+}
+
+/**
+ * By the hardware type (`<linux/if_arp.h>`). A GRE device with many ends has the outer header for its link-layer header,
+ * one with a single end has none.
+ */
+function framingOf(hardware: number, flags: number): Framing {
+  if (hardware === ARPHRD_ETHER) return 'ethernet'
+  if (ARPHRD_GRE.has(hardware)) return (flags & IFF_POINTOPOINT) === 0 ? 'other' : 'none'
+  return ARPHRD_L3.has(hardware) ? 'none' : 'other'
 }
 
 /** The kernel has one name for tun and tap devices; only the former carry packets without frames. */

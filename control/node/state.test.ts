@@ -9,7 +9,7 @@ function device(ifindex: number, changes: Partial<Device> = {}): Device {
     name: `eth${ifindex.toString()}`,
     kind: '',
     loopback: false,
-    ethernet: true,
+    framing: 'ethernet',
     mac: '02:00:00:00:00:01',
     up: true,
     master: 0,

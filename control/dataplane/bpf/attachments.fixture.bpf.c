@@ -46,6 +46,18 @@ int egress(struct __sk_buff *skb)
 	return count(1);
 }
 
+SEC("tc")
+int ingress_l3(struct __sk_buff *skb)
+{
+	return count(0);
+}
+
+SEC("tc")
+int egress_l3(struct __sk_buff *skb)
+{
+	return count(1);
+}
+
 /* Somebody else's: ends the chain, so that who is behind it sees nothing. */
 SEC("tc")
 int stranger(struct __sk_buff *skb)

@@ -85,7 +85,7 @@ describe('attachments', () => {
     })
     devices.add(name)
     const ifindex = Number(execFileSync('cat', [`/sys/class/net/${name}/ifindex`]).toString())
-    const plain = { isBridge: false, bridge: 0, mac: MAC, isolated: false, internal: true }
+    const plain = { isBridge: false, isL3: false, bridge: 0, mac: MAC, isolated: false, internal: true }
     return { ifindex, name, class: 'pod', ...plain, ...changes }
   }
 
@@ -181,6 +181,21 @@ describe('attachments', () => {
     assert.deepEqual(queryTcx(pod.ifindex, 'ingress').linkIds, before)
     await subject.setDevices([{ ...pod, class: 'none' }])
     assert.deepEqual([chain(pod), entries(), links()], [{ ingress: [], egress: [] }, [], []])
+  })
+
+  test('a device whose packets have no link-layer header gets the programs for those, whenever that is found out', async () => {
+    const [frames, packets] = [addDevice(), addDevice({ isL3: true })]
+    const ofL3 = {
+      ingress: [object.program('ingress_l3').id],
+      egress: [object.program('egress_l3').id],
+    }
+    const subject = create()
+    await subject.setDevices([frames, packets])
+    assert.deepEqual([chain(frames), chain(packets)], [ours(), ofL3])
+    await subject.setDevices([{ ...frames, isL3: true }, packets])
+    assert.deepEqual([chain(frames), chain(packets)], [ofL3, ofL3])
+    await subject.check()
+    assert.deepEqual([chain(frames), lines], [ofL3, []])
   })
 
   test('a device that is gone is forgotten, before or after its message', async () => {

@@ -47,6 +47,8 @@ export interface AttachableDevice {
   /** What the clients behind it are; `none`: it gets no program. */
   readonly class: 'external' | 'pod' | 'tunnel' | 'none'
   readonly isBridge: boolean
+  /** Its packets have no link-layer header: it gets the programs for those. */
+  readonly isL3: boolean
   /** The ifindex of the bridge it is a port of; 0: none. */
   readonly bridge: number
   /** Six bytes: frames to this address are for the node. The bridge's for a port. */
@@ -58,7 +60,7 @@ export interface AttachableDevice {
 }
 
 export interface AttachmentOptions {
-  /** What is loaded: the programs `ingress`, `egress`, those of `SOCKET_PROGRAMS`, and the map `devices`. */
+  /** What is loaded: the programs `ingress`, `egress` and their `_l3`, those of `SOCKET_PROGRAMS`, and the map `devices`. */
   readonly object: { map(name: string): BpfMap; program(name: ProgramName): BpfProgram }
   /** Those whose programs are loaded. */
   readonly families: readonly Family[]
@@ -97,6 +99,12 @@ export interface SocketProgram {
   readonly family: Family
 }
 
+type ProgramOfDevice = Direction | `${Direction}_l3`
+
+function programOf({ isL3 }: AttachableDevice, direction: Direction): ProgramOfDevice {
+  return isL3 ? `${direction}_l3` : direction
+}
+
 interface Held {
   readonly device: AttachableDevice
   readonly linkIds: Readonly<Record<Direction, number>>
@@ -109,7 +117,7 @@ interface Held {
  * one with turns of the event loop in between, those that clients outside wait for first, and then the newest.
  */
 export class Attachments {
-  readonly #programs: Readonly<Record<Direction, BpfProgram>>
+  readonly #programs: Readonly<Record<ProgramOfDevice, BpfProgram>>
   readonly #socketPrograms: readonly (readonly [CgroupLinkPlan, BpfProgram])[]
   readonly #entries: TypedMap<number, Device>
   readonly #folder: string
@@ -131,7 +139,12 @@ export class Attachments {
 
   /** Attaches nothing yet. Throws SpecError when the object lacks a program or the map. */
   constructor({ object, families, bpfRoot, cgroupRoot, log }: AttachmentOptions) {
-    this.#programs = { ingress: object.program('ingress'), egress: object.program('egress') }
+    this.#programs = {
+      ingress: object.program('ingress'),
+      egress: object.program('egress'),
+      ingress_l3: object.program('ingress_l3'),
+      egress_l3: object.program('egress_l3'),
+    }
     this.#socketPrograms = SOCKET_PROGRAMS.filter(({ family }) => families.includes(family)).map(
       ({ name, hook }) => [{ name, hook, cgroup: cgroupRoot }, object.program(name)],
     )
@@ -243,8 +256,9 @@ export class Attachments {
     if (held !== undefined && sameDevice(held.device, device)) return
     await this.#tryWith(device, async () => {
       this.#entries.set(device.ifindex, deviceEntry(device))
-      // The links do not depend on what changed.
-      const linkIds = held?.linkIds ?? (await this.#attachBoth(device))
+      // The links depend on nothing else.
+      const keeps = held !== undefined && held.device.isL3 === device.isL3
+      const linkIds = keeps ? held.linkIds : await this.#attachBoth(device)
       this.#held.set(device.ifindex, { device, linkIds })
       this.#failed.delete(device.ifindex)
     })
@@ -252,7 +266,7 @@ export class Attachments {
 
   async #attachBoth(device: AttachableDevice): Promise<Held['linkIds']> {
     const attach = async (direction: Direction): Promise<Attached> => {
-      const program = this.#programs[direction]
+      const program = this.#programs[programOf(device, direction)]
       const attached = ensureDeviceLink(this.#folder, device.ifindex, direction, program)
       await turn()
       return attached
@@ -275,7 +289,7 @@ export class Attachments {
       const place = chain.linkIds.indexOf(linkIds[direction])
       if (place === 0) continue
       await turn()
-      const program = this.#programs[direction]
+      const program = this.#programs[programOf(device, direction)]
       const where = `${direction} of device ${device.name}`
       if (place < 0) {
         found[direction] = ensureDeviceLink(this.#folder, device.ifindex, direction, program).linkId
@@ -387,6 +401,7 @@ function sameDevice(a: AttachableDevice, b: AttachableDevice): boolean {
     a.name === b.name &&
     a.class === b.class &&
     a.isBridge === b.isBridge &&
+    a.isL3 === b.isL3 &&
     a.bridge === b.bridge &&
     a.isolated === b.isolated &&
     a.internal === b.internal &&

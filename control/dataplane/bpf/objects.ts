@@ -29,6 +29,8 @@ const OBJECTS: readonly { readonly name: string; readonly family: Family | undef
 export type ProgramName =
   | 'ingress'
   | 'egress'
+  | 'ingress_l3'
+  | 'egress_l3'
   | `${'connect' | 'sendmsg' | 'recvmsg' | 'getpeername' | 'sock_release' | 'sweep'}${4 | 6}`
   | 'connect_mapped'
   | 'recvmsg_mapped'
