@@ -11,7 +11,7 @@ import type {
   StageOptions,
 } from '../cluster/index.ts'
 import { backendsOf, PODS, SLUICE, setStage, tally, until } from '../cluster/index.ts'
-import type { ServicePlan } from './objects.ts'
+import type { Part } from './objects.ts'
 import { manifest } from './objects.ts'
 
 /** Far beyond what anything takes: for telling a failure. */
@@ -21,7 +21,7 @@ export interface NodesOptions
   extends Partial<NodeSettings>,
     Pick<StageOptions, 'mapSizes' | 'source' | 'flags' | 'foreignProgram'> {
   /** In the manifest `scenario.yaml`. */
-  readonly services?: readonly ServicePlan[]
+  readonly services?: readonly Part[]
   /** Which of `examples/` too. The nodes always are. */
   readonly examples?: readonly string[]
 }
