@@ -113,14 +113,7 @@ function held(kernel: FakeKernel): { services: string[]; backends: string[] } {
   const services = inspector.services().map(({ service, frontends, lists, ...facts }) => {
     const ends = (list: readonly { address: string | undefined; port: number }[]) =>
       list.map(({ address, port }) => `${address ?? 'node'}:${port}`).join(' ')
-    const {
-      id: _id,
-      connections: _connections,
-      refused: _refused,
-      packets: _packets,
-      bytes: _bytes,
-      ...rest
-    } = facts
+    const { id: _id, connections: _connections, refused: _refused, ...rest } = facts
     const name = `${service.namespace}/${service.name}:${service.portName} ${service.protocol}`
     const others = JSON.stringify({ kinds: frontends.map(({ kind, onNode }) => [kind, onNode]), ...rest })
     return `${name} ${ends(frontends)} → ${ends(lists.cluster)} | ${ends(lists.local)} ${others}`

@@ -410,9 +410,7 @@ struct device {
 
 struct service_stats {
 	__u64 connections; /* flows and sockets balanced */
-	__u64 refused;	   /* for want of an endpoint or of room */
-	__u64 packets;
-	__u64 bytes;
+	__u64 refused;	   /* for want of an endpoint or of room, or kept out by source ranges */
 };
 
 /* ---- globals with a section, and a pin, of their own ---- */

@@ -43,8 +43,6 @@ function service(over: Partial<ServiceFact> = {}): ServiceFact {
     nodeAllowed: true,
     connections: 12n,
     refused: 0n,
-    packets: 40n,
-    bytes: 4000n,
     ...over,
   }
 }
@@ -161,8 +159,6 @@ default/web:http  TCP       10.96.0.10:80  ClusterIP  cluster                   
           nodeAllowed: true,
           connections: 12,
           refused: 0,
-          packets: 40,
-          bytes: 4000,
         },
       ],
     })

@@ -50,10 +50,8 @@ export interface ServiceFact {
   readonly nodeAllowed: boolean
   /** Flows and sockets that were balanced. */
   readonly connections: bigint
-  /** Those that were refused, for want of an endpoint or of room. */
+  /** Those that were refused, for want of an endpoint or of room, or kept out by source ranges. */
   readonly refused: bigint
-  readonly packets: bigint
-  readonly bytes: bigint
 }
 
 export interface BackendFact {

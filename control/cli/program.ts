@@ -8,12 +8,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
 import type { NodePortAddresses } from '../model/settings.ts'
 import { HINTS } from './hints.ts'
-import {
-  DEFAULT_NODE_PORT_RANGE,
-  type PortRange,
-  parseNodePortAddresses,
-  parseNodePortRange,
-} from './node-port-options.ts'
+import { DEFAULT_NODE_PORT_RANGE, parseNodePortAddresses, parseNodePortRange } from './node-port-options.ts'
 import {
   type BackendOptions,
   DEFAULT_BPF_ROOT,
@@ -35,28 +30,20 @@ import {
   parseVerbosity,
   type RootOption,
   type RunOptions,
-  requiredSource,
   type SourceTexts,
   sourceOf,
 } from './options.ts'
 import { Refusal } from './refusal.ts'
-import {
-  DEFAULT_HEALTHZ,
-  DEFAULT_METRICS,
-  parseBindAddress,
-  type ReadServerOptions,
-  serverOptions,
-} from './server-options.ts'
-import { flowTimeouts, parseTimeout, type ReadTimeouts, TIMEOUT_OPTIONS } from './timeouts.ts'
+import { type ReadRunOptions, runOptions, sourceTexts } from './run-options.ts'
+import { DEFAULT_HEALTHZ, DEFAULT_METRICS, parseBindAddress } from './server-options.ts'
+import { parseTimeout, TIMEOUT_OPTIONS } from './timeouts.ts'
 import {
   CLIENT_ADDRESSES,
   DETECT_LOCAL_MODES,
-  modelSettings,
   parseBoolean,
   parseClusterCidr,
   parseInterface,
   parseMasqueradeBit,
-  type ReadTrafficOptions,
 } from './traffic-options.ts'
 
 /** What each command does. An error that is thrown is the caller's of `runProgram`. */
@@ -166,7 +153,7 @@ function addRun(program: Command, commands: Commands): void {
       'after',
       '\nTraffic flows on when the daemon stops or dies; the next one adopts what is in the kernel.',
     )
-    .action((read: ReadRunOptions) => commands.run(runOptions(read)))
+    .action((read: ReadRunOptions) => commands.run(runOptions(read, isInPod())))
 }
 
 function addTrafficOptions(command: Command): Command {
@@ -456,47 +443,7 @@ function errorText(text: string): string {
 }
 
 /** As commander hands them over: by the long names of the options. */
-interface ReadRunOptions
-  extends Pick<
-      RunOptions,
-      'nodeName' | 'bpfRoot' | 'cgroupRoot' | 'socketLoadBalancing' | 'netnsDir' | 'loggingFormat'
-    >,
-    SourceTexts,
-    ReadTrafficOptions,
-    ReadServerOptions,
-    ReadTimeouts {
-  readonly mapSize: Readonly<Record<string, number>>
-  readonly v: number
-  readonly iptablesMasqueradeBit: number
-  readonly serviceNodePortRange: PortRange
-}
-
-/** See `ReadRunOptions`. */
 interface ReadProbeOptions extends Omit<ProbeOptions, 'source'>, SourceTexts {}
-
-function runOptions(read: ReadRunOptions): RunOptions {
-  const { nodeName, bpfRoot, cgroupRoot, socketLoadBalancing, netnsDir, loggingFormat } = read
-  return {
-    source: requiredSource(sourceTexts(read), isInPod()),
-    nodeName,
-    bpfRoot,
-    cgroupRoot,
-    socketLoadBalancing,
-    netnsDir,
-    mapSizes: read.mapSize,
-    model: modelSettings(read),
-    masqueradeBit: read.iptablesMasqueradeBit,
-    timeouts: flowTimeouts(read),
-    ...serverOptions(read),
-    nodePortRange: read.serviceNodePortRange,
-    verbosity: read.v,
-    loggingFormat,
-  }
-}
-
-function sourceTexts({ source, kubeconfig, apiServer }: SourceTexts): SourceTexts {
-  return { source, kubeconfig, apiServer }
-}
 
 /** The kubelet names the API server to every container. */
 function isInPod(): boolean {

@@ -115,7 +115,5 @@ function serviceJson(fact: ServiceFact): unknown {
     nodeAllowed: fact.nodeAllowed,
     connections: fact.connections,
     refused: fact.refused,
-    packets: fact.packets,
-    bytes: fact.bytes,
   }
 }

@@ -1032,28 +1032,22 @@ export const serviceName: Codec<ServiceName> = {
   },
 }
 
-/** `struct service_stats`, 32 bytes. */
+/** `struct service_stats`, 16 bytes. */
 export interface ServiceStats {
   readonly connections: bigint
   readonly refused: bigint
-  readonly packets: bigint
-  readonly bytes: bigint
 }
 
 export const serviceStats: Codec<ServiceStats> = {
-  size: 32,
+  size: 16,
   encode(value, into, offset) {
     into.setBigUint64(offset, value.connections, true)
     into.setBigUint64(offset + 8, value.refused, true)
-    into.setBigUint64(offset + 16, value.packets, true)
-    into.setBigUint64(offset + 24, value.bytes, true)
   },
   decode(from, offset) {
     return {
       connections: from.getBigUint64(offset, true),
       refused: from.getBigUint64(offset + 8, true),
-      packets: from.getBigUint64(offset + 16, true),
-      bytes: from.getBigUint64(offset + 24, true),
     }
   },
 }
@@ -2044,7 +2038,7 @@ export const maps = {
   service_stats: {
     type: 'percpu_array',
     keySize: 4,
-    valueSize: 32,
+    valueSize: 16,
     maxEntries: 65536,
     keyType: 'u32',
     valueType: 'serviceStats',

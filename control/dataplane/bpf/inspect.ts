@@ -127,13 +127,11 @@ class PinnedInspector implements Inspector {
   #counters(id: number): Counters {
     const key = new Uint8Array(4)
     viewOf(key).setUint32(0, id, true)
-    const total = { connections: 0n, refused: 0n, packets: 0n, bytes: 0n }
+    const total = { connections: 0n, refused: 0n }
     for (const value of this.#map('service_stats').lookupPerCpu(key)) {
       const one = serviceStats.decode(viewOf(value), 0)
       total.connections += one.connections
       total.refused += one.refused
-      total.packets += one.packets
-      total.bytes += one.bytes
     }
     return total
   }

@@ -79,10 +79,8 @@ export interface InspectedService {
   readonly nodeAllowed: boolean
   /** Flows and sockets that were balanced. */
   readonly connections: bigint
-  /** Those that were refused, for want of an endpoint or of room. */
+  /** Those that were refused, for want of an endpoint or of room, or kept out by source ranges. */
   readonly refused: bigint
-  readonly packets: bigint
-  readonly bytes: bigint
 }
 
 export interface InspectedBackend {
@@ -126,7 +124,7 @@ export interface InspectedFlow {
 }
 
 /** What a service id counted, summed over the CPUs. */
-export type Counters = Pick<InspectedService, 'connections' | 'refused' | 'packets' | 'bytes'>
+export type Counters = Pick<InspectedService, 'connections' | 'refused'>
 
 /** By namespace, name, port name, protocol and family. */
 export function decodeServices(
