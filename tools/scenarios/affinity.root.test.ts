@@ -3,21 +3,24 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import type { Answer, PodName, Stage } from '../cluster/index.ts'
-import { NODES } from '../cluster/index.ts'
+import { FAMILIES, NODES } from '../cluster/index.ts'
 import { assertAllFrom, eventuallyLists, startNodes } from './kit.ts'
 import { manifest, type ServicePlan } from './objects.ts'
 
-const N1 = NODES.n1.ipv4
 const PAIR: readonly PodName[] = ['p1', 'p5']
 const STICKY: ServicePlan = {
   name: 'sticky',
   clusterIP: '10.97.0.1',
+  secondClusterIP: 'fd00:10:97::1',
   nodePort: 31_001,
   pods: PAIR,
   affinitySeconds: 600,
 }
 const CLUSTER_IP = '10.97.0.1:80'
-const NODE_PORT = `${N1}:31001`
+const WAYS = {
+  ipv4: { clusterIP: CLUSTER_IP, nodePort: `${NODES.n1.ipv4}:31001` },
+  ipv6: { clusterIP: '[fd00:10:97::1]:80', nodePort: `[${NODES.n1.ipv6}]:31001` },
+} as const
 
 describe('a service with affinity', () => {
   let stage: Stage
@@ -30,16 +33,22 @@ describe('a service with affinity', () => {
   /** Changes the service; resolves when new connections at n1 may go to these pods. */
   async function become(change: Partial<ServicePlan>, members: readonly PodName[]): Promise<void> {
     stage.write('scenario', manifest({ ...STICKY, ...change }))
-    await eventuallyLists(stage.cluster.node('n1'), 'sticky', members)
+    for (const family of FAMILIES) {
+      await eventuallyLists(stage.cluster.node('n1'), 'sticky', members, 'cluster', family)
+    }
   }
 
-  for (const [who, to] of [
-    ['p2', CLUSTER_IP],
-    ['p4', NODE_PORT],
-    ['client', NODE_PORT],
-    ['n1', CLUSTER_IP],
-  ] as const) {
-    test(`B12 ${who} leaves a pod that is not ready, does not come back to it, and goes to none that terminates`, async () => {
+  const clients = FAMILIES.flatMap((family) => {
+    const { clusterIP, nodePort } = WAYS[family]
+    return [
+      ['p2', clusterIP],
+      ['p4', nodePort],
+      ['client', nodePort],
+      ['n1', clusterIP],
+    ] as const
+  })
+  for (const [who, to] of clients) {
+    test(`B12 ${who} → ${to} leaves a pod that is not ready, does not come back to it, and goes to none that terminates`, async () => {
       const member = stage.cluster.member(who)
       const connect = (count: number): Promise<readonly Answer[]> => member.request({ to, count })
       const first = await member.open({ to })
@@ -66,15 +75,18 @@ describe('a service with affinity', () => {
     })
   }
 
-  test('one pod for all kinds of address, of each client', async () => {
-    for (const who of ['p2', 'p4'] as const) {
-      const pod = stage.cluster.pod(who)
-      const stays = podOf(await pod.request({ to: CLUSTER_IP }))
-      for (const to of [CLUSTER_IP, NODE_PORT, CLUSTER_IP]) {
-        assertAllFrom(await pod.request({ to, count: 4 }), stays, `${who} → ${to}`)
+  for (const family of FAMILIES) {
+    test(`one pod for all kinds of address, of each client, ${family}`, async () => {
+      const { clusterIP, nodePort } = WAYS[family]
+      for (const who of ['p2', 'p4'] as const) {
+        const pod = stage.cluster.pod(who)
+        const stays = podOf(await pod.request({ to: clusterIP }))
+        for (const to of [clusterIP, nodePort, clusterIP]) {
+          assertAllFrom(await pod.request({ to, count: 4 }), stays, `${who} → ${to}`)
+        }
       }
-    }
-  })
+    })
+  }
 
   test('switched off and on while connections come: spread, and together again', async () => {
     const pod = stage.cluster.pod('p2')

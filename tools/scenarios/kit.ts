@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import type {
   Answer,
   ExecResult,
+  Family,
   NodeMember,
   NodeSettings,
   PodName,
@@ -98,9 +99,14 @@ export interface Lists {
   readonly local: readonly string[]
 }
 
-/** The lists that the kernel of a node holds for a service of one port. */
-export async function listsOf(node: NodeMember, name: string): Promise<Lists | undefined> {
-  const { stdout } = await sluice(node, 'services', '--service', `scenario/${name}`, '-o', 'json')
+/** The lists that the kernel of a node holds for a service of one port, in a family. */
+export async function listsOf(
+  node: NodeMember,
+  name: string,
+  family: Family = 'ipv4',
+): Promise<Lists | undefined> {
+  const which = ['--service', `scenario/${name}`, '--family', family]
+  const { stdout } = await sluice(node, 'services', ...which, '-o', 'json')
   type Endpoints = readonly { readonly address: string }[]
   const { services }: { services: readonly { cluster: Endpoints; local: Endpoints }[] } = JSON.parse(stdout)
   const addresses = (endpoints: Endpoints) => endpoints.map(({ address }) => address).toSorted()
@@ -114,10 +120,11 @@ export async function eventuallyLists(
   name: string,
   pods: readonly PodName[],
   list: keyof Lists = 'cluster',
+  family: Family = 'ipv4',
 ): Promise<void> {
-  const wanted = pods.map((pod) => PODS[pod].ipv4).toSorted()
+  const wanted = pods.map((pod) => PODS[pod][family]).toSorted()
   await eventually(`${name} is with ${pods.join(', ') || 'nobody'} on ${node.name}`, async () => {
-    const lists = await listsOf(node, name)
+    const lists = await listsOf(node, name, family)
     return lists?.[list].join() === wanted.join()
   })
 }

@@ -2,100 +2,110 @@
 
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import type { PodName, Stage } from '../cluster/index.ts'
-import { NODES, tally } from '../cluster/index.ts'
+import type { Family, PodName, Stage } from '../cluster/index.ts'
+import { FAMILIES, formatSocketAddress, NODES, tally } from '../cluster/index.ts'
 import { assertAllFrom, eventuallyFrom, eventuallyLists, startNodes } from './kit.ts'
 import { manifest, type ServicePlan } from './objects.ts'
 
 const ROLL: ServicePlan = {
   name: 'roll',
   clusterIP: '10.97.0.1',
+  secondClusterIP: 'fd00:10:97::1',
   nodePort: 31_001,
   pods: ['p1', 'p5'],
   externalTrafficPolicy: 'Local',
 }
-const CLUSTER_IP = '10.97.0.1:80'
-const NODE_PORT = `${NODES.n1.ipv4}:31001`
+const CLUSTER_IP = { ipv4: '10.97.0.1:80', ipv6: '[fd00:10:97::1]:80' } as const
+const DNS = { ipv4: '10.97.0.2', ipv6: 'fd00:10:97::2' } as const
 
-describe('a pod terminates', () => {
-  let stage: Stage
-  before(async () => {
-    stage = await startNodes({ services: [ROLL] })
-  })
-  after(() => stage[Symbol.asyncDispose]())
-  beforeEach(() => become({}, ['p1']))
+for (const family of FAMILIES) describeTermination(family)
 
-  /** Changes the service; resolves when new connections from outside at n1 may go to these pods. */
-  async function become(change: Partial<ServicePlan>, local: readonly PodName[]): Promise<void> {
-    stage.write('scenario', manifest({ ...ROLL, ...change }))
-    await eventuallyLists(stage.cluster.node('n1'), 'roll', local, 'local')
-  }
+function describeTermination(family: Family): void {
+  const clusterIP = CLUSTER_IP[family]
+  const nodePort = formatSocketAddress({ address: NODES.n1[family], port: 31_001 })
 
-  const fromOutside = (count = 4) =>
-    stage.cluster.client.request({ to: NODE_PORT, count, timeoutMs: 500, concurrency: 4 })
-  const fromInside = () => stage.cluster.pod('p4').request({ to: CLUSTER_IP, count: 4 })
+  describe(`a pod terminates, ${family}`, () => {
+    let stage: Stage
+    before(async () => {
+      stage = await startNodes({ services: [ROLL] })
+    })
+    after(() => stage[Symbol.asyncDispose]())
+    beforeEach(() => become({}, ['p1']))
 
-  test('B15 the only pod of the node, policy Local: it serves to the end, then there is silence, then its successor', async () => {
-    const { client } = stage.cluster
-    const held = await client.open({ to: NODE_PORT, count: 3 })
-    const load = await client.load({ to: NODE_PORT, mode: 'new', clients: 2, intervalMs: 10 })
-    await load.report(10)
-
-    await become({ pods: ['p5'], terminating: ['p1'] }, ['p1'])
-    await eventuallyFrom(fromInside, ['p5'])
-    await load.report(20)
-    const { failures, backends } = await load.end()
-    assert.deepEqual([failures, Object.keys(backends)], [[], ['p1']])
-    assertAllFrom(await held.exchange(), 'p1')
-
-    await become({ pods: ['p5'] }, [])
-    assert.deepEqual(tally(await fromOutside()), { TIMEOUT: 4 }, 'and not p5 of the other node')
-    assertAllFrom(await fromInside(), 'p5')
-    await become({ pods: ['p5', 'p2'] }, ['p2'])
-    assertAllFrom(await fromOutside(), 'p2')
-    assertAllFrom(await held.exchange(), 'p1', 'what was open')
-    await held.close()
-  })
-
-  test('B15 its successor is ready before it goes: every new connection is the successor’s', async () => {
-    const held = await stage.cluster.client.open({ to: NODE_PORT, count: 3 })
-    await become({ pods: ['p2', 'p5'], terminating: ['p1'] }, ['p2'])
-    assertAllFrom(await fromOutside(8), 'p2')
-    assertAllFrom(await held.exchange(), 'p1')
-    await held.close()
-  })
-
-  test('B15 it serves no more while it terminates: silence', async () => {
-    await become({ pods: ['p5'], dead: ['p1'] }, [])
-    assert.deepEqual(tally(await fromOutside()), { TIMEOUT: 4 })
-    assertAllFrom(await fromInside(), 'p5')
-  })
-
-  test('all pods of the service terminate: they serve everybody inside, those of the node also outside', async () => {
-    const { node, pod } = stage.cluster
-    await become({ pods: [], terminating: ['p1', 'p5'] }, ['p1'])
-    assertAllFrom(await fromOutside(), 'p1')
-    for (const member of [pod('p4'), node('n1')]) {
-      const answers = await member.request({ to: CLUSTER_IP, count: 4 })
-      assert.deepEqual(tally(answers), { p1: 2, p5: 2 }, member.name)
+    /** Changes the service; resolves when new connections from outside at n1 may go to these pods. */
+    async function become(change: Partial<ServicePlan>, local: readonly PodName[]): Promise<void> {
+      stage.write('scenario', manifest({ ...ROLL, ...change }))
+      await eventuallyLists(stage.cluster.node('n1'), 'roll', local, 'local', family)
     }
-    await become({ pods: [], dead: ['p1', 'p5'] }, [])
-    assert.deepEqual(tally(await fromOutside()), { ECONNREFUSED: 4 }, 'nobody is left anywhere')
-  })
 
-  test('UDP: a client with one port stays with a pod that terminates, and leaves it when it serves no more', async () => {
-    const dns: ServicePlan = { name: 'dns', clusterIP: '10.97.0.2', port: 53, protocol: 'UDP' }
-    const write = async (change: Partial<ServicePlan>, members: readonly PodName[]) => {
-      stage.write('scenario', manifest(ROLL, { ...dns, ...change }))
-      await eventuallyLists(stage.cluster.node('n1'), 'dns', members)
-    }
-    await write({ pods: ['p1'] }, ['p1'])
-    const group = await stage.cluster.pod('p4').open({ to: '10.97.0.2:53', protocol: 'udp', count: 4 })
-    assertAllFrom(group.answers, 'p1')
-    await write({ pods: ['p5'], terminating: ['p1'] }, ['p5'])
-    assertAllFrom(await group.exchange(), 'p1')
-    await write({ pods: ['p5'], dead: ['p1'] }, ['p5'])
-    await eventuallyFrom(() => group.exchange({ timeoutMs: 500 }), ['p5'])
-    await group.close()
+    const fromOutside = (count = 4) =>
+      stage.cluster.client.request({ to: nodePort, count, timeoutMs: 500, concurrency: 4 })
+    const fromInside = () => stage.cluster.pod('p4').request({ to: clusterIP, count: 4 })
+
+    test('B15 the only pod of the node, policy Local: it serves to the end, then there is silence, then its successor', async () => {
+      const { client } = stage.cluster
+      const held = await client.open({ to: nodePort, count: 3 })
+      const load = await client.load({ to: nodePort, mode: 'new', clients: 2, intervalMs: 10 })
+      await load.report(10)
+
+      await become({ pods: ['p5'], terminating: ['p1'] }, ['p1'])
+      await eventuallyFrom(fromInside, ['p5'])
+      await load.report(20)
+      const { failures, backends } = await load.end()
+      assert.deepEqual([failures, Object.keys(backends)], [[], ['p1']])
+      assertAllFrom(await held.exchange(), 'p1')
+
+      await become({ pods: ['p5'] }, [])
+      assert.deepEqual(tally(await fromOutside()), { TIMEOUT: 4 }, 'and not p5 of the other node')
+      assertAllFrom(await fromInside(), 'p5')
+      await become({ pods: ['p5', 'p2'] }, ['p2'])
+      assertAllFrom(await fromOutside(), 'p2')
+      assertAllFrom(await held.exchange(), 'p1', 'what was open')
+      await held.close()
+    })
+
+    test('B15 its successor is ready before it goes: every new connection is the successor’s', async () => {
+      const held = await stage.cluster.client.open({ to: nodePort, count: 3 })
+      await become({ pods: ['p2', 'p5'], terminating: ['p1'] }, ['p2'])
+      assertAllFrom(await fromOutside(8), 'p2')
+      assertAllFrom(await held.exchange(), 'p1')
+      await held.close()
+    })
+
+    test('B15 it serves no more while it terminates: silence', async () => {
+      await become({ pods: ['p5'], dead: ['p1'] }, [])
+      assert.deepEqual(tally(await fromOutside()), { TIMEOUT: 4 })
+      assertAllFrom(await fromInside(), 'p5')
+    })
+
+    test('all pods of the service terminate: they serve everybody inside, those of the node also outside', async () => {
+      const { node, pod } = stage.cluster
+      await become({ pods: [], terminating: ['p1', 'p5'] }, ['p1'])
+      assertAllFrom(await fromOutside(), 'p1')
+      for (const member of [pod('p4'), node('n1')]) {
+        const answers = await member.request({ to: clusterIP, count: 4 })
+        assert.deepEqual(tally(answers), { p1: 2, p5: 2 }, member.name)
+      }
+      await become({ pods: [], dead: ['p1', 'p5'] }, [])
+      assert.deepEqual(tally(await fromOutside()), { ECONNREFUSED: 4 }, 'nobody is left anywhere')
+    })
+
+    test('UDP: a client with one port stays with a pod that terminates, and leaves it when it serves no more', async () => {
+      const dns: ServicePlan = { name: 'dns', clusterIP: DNS[family], port: 53, protocol: 'UDP' }
+      const write = async (change: Partial<ServicePlan>, members: readonly PodName[]) => {
+        stage.write('scenario', manifest(ROLL, { ...dns, ...change }))
+        await eventuallyLists(stage.cluster.node('n1'), 'dns', members, 'cluster', family)
+      }
+      await write({ pods: ['p1'] }, ['p1'])
+      const group = await stage.cluster
+        .pod('p4')
+        .open({ to: formatSocketAddress({ address: DNS[family], port: 53 }), protocol: 'udp', count: 4 })
+      assertAllFrom(group.answers, 'p1')
+      await write({ pods: ['p5'], terminating: ['p1'] }, ['p5'])
+      assertAllFrom(await group.exchange(), 'p1')
+      await write({ pods: ['p5'], dead: ['p1'] }, ['p5'])
+      await eventuallyFrom(() => group.exchange({ timeoutMs: 500 }), ['p5'])
+      await group.close()
+    })
   })
-})
+}
