@@ -26,7 +26,7 @@
 /* Every error quotes at least this much behind the IP header (RFC 792). */
 #define QUOTED_PAYLOAD_MIN 8
 
-/* Reads an error that quotes a packet of TCP or UDP, whole enough to know its ports. False for anything else. */
+/* Reads an error that quotes a packet of TCP, UDP or SCTP, whole enough to know its ports. False for anything else. */
 static __always_inline bool read_error(struct __sk_buff *skb, struct icmp_error *error, __u32 link)
 {
 	struct located *outer = &error->outer, *quoted = &error->quoted;
@@ -88,7 +88,10 @@ static __always_inline bool shows_flow(const struct icmp_error *error)
 	return SAME(&error->outer.source, &error->key.tuple.source);
 }
 
-/* Where the quoted packet's transport checksum is; 0: not quoted, or it has none. */
+/*
+ * Where the quoted packet's transport checksum is; 0: not quoted, or it has none.
+ * SCTP's is over more than is quoted, and nobody looks at it.
+ */
 static __always_inline __u32 quoted_checksum(struct __sk_buff *skb, const struct icmp_error *error,
 					     __u16 *checksum)
 {
@@ -96,7 +99,7 @@ static __always_inline __u32 quoted_checksum(struct __sk_buff *skb, const struct
 	__u32 at = error->quoted.at.transport +
 		   (protocol == IPPROTO_TCP ? offsetof(struct tcphdr, check) : offsetof(struct udphdr, check));
 
-	if (at + sizeof(*checksum) > error->outer.end || bpf_skb_load_bytes(skb, at, checksum, sizeof(*checksum)))
+	if (protocol == IPPROTO_SCTP || at + sizeof(*checksum) > error->outer.end || bpf_skb_load_bytes(skb, at, checksum, sizeof(*checksum)))
 		return 0;
 	return protocol == IPPROTO_UDP && !*checksum ? 0 : at;
 }

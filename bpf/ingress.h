@@ -52,7 +52,7 @@ __noinline int is_open(struct flow *flow)
 /* May a SYN, or a datagram, that meets its own confirmed flow go the same way? */
 static __always_inline bool may_go_on(struct flow *flow, const struct packet *packet)
 {
-	return serves(flow) && (packet->protocol != IPPROTO_TCP || is_open(flow));
+	return serves(flow) && (packet->protocol == IPPROTO_UDP || is_open(flow));
 }
 
 /* A datagram that proves its client alive? Time is all there is to go by. */
@@ -132,7 +132,7 @@ static __always_inline bool advance_reply(struct flow *reply, const struct packe
 static __always_inline int end_late(const struct packet *packet)
 {
 	count_drop(DROP_REASON_NO_FLOW);
-	return packet->protocol == IPPROTO_TCP ? VERDICT_REJECT : VERDICT_DROP;
+	return packet->protocol == IPPROTO_UDP ? VERDICT_DROP : VERDICT_REJECT;
 }
 
 /*

@@ -60,7 +60,7 @@ static long sweep_flow(void *map, struct flow_key *entry, struct flow *flow, voi
 	allowed = allowed_silence(flow, twin);
 	if (!is_flow(flow, &key) || !is_silent(flow, allowed) || (twin && !is_silent(twin, allowed)))
 		return 0;
-	if (twin && (key.protocol != IPPROTO_TCP || !is_closed(flow, twin))) {
+	if (twin && (key.protocol == IPPROTO_UDP || !is_closed(flow, twin))) {
 		if (flow->flags & FLOW_FLAG_REQUEST)
 			remember(twin, &twin_of);
 		else

@@ -57,18 +57,22 @@ static __always_inline bool has_socket(struct __sk_buff *skb, struct tuple *tupl
 /*
  * What becomes of a segment to an address of ours that neither opens a connection nor belongs to a flow. The connection
  * of somebody else goes on; any other is over, and no new backend may get its middle: the client is told at once.
- * Where netfilter cannot be asked, everything passes for as long as connections of a proxy before us may live.
+ * Where netfilter cannot be asked, as of SCTP, everything passes for as long as connections of a proxy before us may live.
  */
 __noinline int through_others(struct __sk_buff *skb, struct packet *packet)
 {
 	_Static_assert(sizeof(struct tuple) == (FAMILY == 4 ? sizeof(((struct bpf_sock_tuple *)0)->ipv4) :
 							     sizeof(((struct bpf_sock_tuple *)0)->ipv6)),
 		       "laid out alike");
+	bool can_ask;
+
 	if (!packet)
 		return VERDICT_NEXT;
-	if (is_tracked(skb, &packet->tuple) || has_socket(skb, &packet->tuple))
+	can_ask = packet->protocol == IPPROTO_TCP;
+	if (can_ask && (is_tracked(skb, &packet->tuple) || has_socket(skb, &packet->tuple)))
 		return VERDICT_NEXT;
-	if (!have_ct_lookup && (__s32)(state.handover_until - sweep_clock()) > 0)
+	can_ask = can_ask && have_ct_lookup;
+	if (!can_ask && (__s32)(state.handover_until - sweep_clock()) > 0)
 		return VERDICT_NEXT;
 	count_drop(DROP_REASON_NO_FLOW);
 	return VERDICT_REJECT;

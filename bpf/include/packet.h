@@ -14,6 +14,7 @@
 #include <linux/tcp.h>
 #include <linux/udp.h>
 #include "maps.h"
+#include "sctp.h"
 #include "stats.h"
 
 #if FAMILY == 4
@@ -44,9 +45,9 @@ struct packet {
 			__u16 zero;
 		};
 	};
-	__u32 tcp_flags;
-	__u32 sequence;	    /* TCP's, host order */
-	__u32 acknowledged; /* TCP's, host order */
+	__u32 tcp_flags;    /* SCTP's chunk is told in them too */
+	__u32 sequence;	    /* TCP's, host order; SCTP's initiate tag */
+	__u32 acknowledged; /* TCP's, host order; SCTP's verification tag and one */
 	__u32 ifindex;	    /* the device at whose hook it is */
 };
 
@@ -55,13 +56,14 @@ struct headers {
 	ip_header_t *ip;
 	__u32 link;	      /* bytes of the link-layer header, which an L3 device's packets lack */
 	__u32 transport;      /* bytes from the start of the frame */
+	__u32 is_fragment;    /* not the whole datagram */
 	struct udphdr *ports; /* the transport header; NULL in a later fragment */
 	struct tcphdr *tcp;   /* the same; NULL unless it is TCP's */
 };
 
 enum parsed {
 	PARSED_OK,
-	PARSED_OTHER,	 /* not TCP or UDP, or malformed: not ours to judge */
+	PARSED_OTHER,	 /* not TCP, UDP or SCTP, or malformed: not ours to judge */
 	PARSED_FRAGMENT, /* a later fragment, its first not seen */
 };
 
@@ -104,6 +106,33 @@ __noinline int parse_fragment(struct packet *packet, struct placement *at)
 	return SAME(&known->key, &key) ? PARSED_OK : PARSED_FRAGMENT;
 }
 
+/* What a flow has to know of an SCTP packet, in TCP's words. False: a header is not all there. */
+static __always_inline bool parse_sctp(struct packet *packet, const struct sctp_header *sctp, void *end)
+{
+	if ((void *)&sctp->initiate_tag > end)
+		return false;
+	packet->tcp_flags = TCP_ACK;
+	packet->acknowledged = bpf_ntohl(sctp->tag) + 1;
+	switch (sctp->chunk) {
+	case SCTP_INIT:
+	case SCTP_INIT_ACK:
+		if ((void *)(sctp + 1) > end)
+			return false;
+		packet->tcp_flags = sctp->chunk == SCTP_INIT ? TCP_SYN : TCP_SYN | TCP_ACK;
+		packet->sequence = bpf_ntohl(sctp->initiate_tag);
+		break;
+	case SCTP_ABORT:
+		packet->tcp_flags = TCP_RST | TCP_ACK;
+		break;
+	case SCTP_SHUTDOWN:
+	case SCTP_SHUTDOWN_ACK:
+	case SCTP_SHUTDOWN_COMPLETE:
+		packet->tcp_flags = TCP_FIN | TCP_ACK;
+		break;
+	}
+	return true;
+}
+
 /* The transport header, if all of it is there. */
 static __always_inline bool parse_transport(struct packet *packet, struct headers *headers, void *transport,
 					    void *end)
@@ -115,7 +144,11 @@ static __always_inline bool parse_transport(struct packet *packet, struct header
 		packet->tcp_flags = ((__u8 *)transport)[13];
 		packet->sequence = bpf_ntohl(headers->tcp->seq);
 		packet->acknowledged = bpf_ntohl(headers->tcp->ack_seq);
-	} else if (packet->protocol != IPPROTO_UDP || transport + sizeof(struct udphdr) > end) {
+	} else if (packet->protocol == IPPROTO_UDP) {
+		if (transport + sizeof(struct udphdr) > end)
+			return false;
+	} else if (packet->protocol != IPPROTO_SCTP || transport + sizeof(struct udphdr) > end ||
+		   !parse_sctp(packet, transport, end)) {
 		return false;
 	}
 	headers->ports = transport;
@@ -173,6 +206,7 @@ static __always_inline enum parsed parse(struct __sk_buff *skb, struct packet *p
 	headers->ip = ip;
 	headers->link = link;
 	headers->transport = at.transport;
+	headers->is_fragment = at.is_fragment;
 	headers->ports = NULL;
 	headers->tcp = NULL;
 	if (!at.is_later && !parse_transport(packet, headers, data + at.transport, end))
@@ -217,6 +251,34 @@ static __always_inline bool rewrite_checksum(struct __sk_buff *skb, __u32 offset
 }
 
 /*
+ * The ports of an SCTP packet, and its CRC. A field of zero is left alone: the
+ * device fills it in (CHECKSUM_PARTIAL), or the ends do without (RFC 9653). Of a
+ * fragment the rest is not there to tell how long the packet is: 0.
+ */
+__noinline int rewrite_sctp(struct __sk_buff *skb, __u32 transport, __u32 length, __u32 ports)
+{
+	__u32 before[3], difference, crc;
+
+	if (bpf_skb_load_bytes(skb, transport, before, sizeof(before)))
+		return 0;
+	difference = before[0] ^ ports;
+	if (!difference)
+		return 1;
+	if (bpf_skb_store_bytes(skb, transport, &ports, sizeof(ports), 0))
+		return 0;
+	crc = before[2];
+	if (crc) {
+		crc ^= crc32c_change(difference, length);
+		if (!length || bpf_skb_store_bytes(skb, transport + offsetof(struct sctp_header, checksum), &crc,
+						   sizeof(crc), 0))
+			return 0;
+	}
+	/* No sum evens out what changed, where the skb has one (CHECKSUM_COMPLETE). */
+	bpf_csum_update(skb, fold_to_32(sum_change(before[0], ports) + sum_change(before[2], crc)));
+	return 1;
+}
+
+/*
  * Gives the packet the tuple `to`. Returns false when the kernel refused; the
  * packet is then half written.
  */
@@ -241,6 +303,12 @@ static __always_inline bool rewrite(struct __sk_buff *skb, const struct packet *
 	if (headers->tcp) {
 		check += offsetof(struct tcphdr, check);
 		before = headers->tcp->check;
+	} else if (packet->protocol == IPPROTO_SCTP) {
+		__u32 length = payload_length(headers->ip, headers->transport - headers->link);
+
+		keep_sum(skb, addresses, 0);
+		return rewrite_sctp(skb, headers->transport, headers->is_fragment ? 0 : length,
+				    to->source_port | (__u32)to->destination_port << 16);
 	} else {
 		check += offsetof(struct udphdr, check);
 		before = headers->ports->check;

@@ -28,7 +28,7 @@ struct located {
 /* Does the transport header begin with two ports that the programs know how to rewrite? */
 static __always_inline bool has_ports(__u8 protocol)
 {
-	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_SCTP;
 }
 
 /* An offset into the headers, for the verifier: the compiler would drop a mask that it knows to be needless. */

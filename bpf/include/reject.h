@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Refusals: a RST for TCP (RFC 9293, 3.10.7.1), an ICMP port unreachable for
+ * Refusals: a RST for TCP (RFC 9293, 3.10.7.1), an ABORT for SCTP (RFC 9260, 8.4), an ICMP port unreachable for
  * UDP (RFC 1122, 3.2.2.1; RFC 4443, 3.1), written over the packet and sent back to where it
  * came from.
  */
@@ -110,12 +110,52 @@ static __noinline int reject_udp(struct __sk_buff *skb, const struct packet *pac
 	return answer_with(skb, packet, headers, &answer, sizeof(answer));
 }
 
+/*
+ * An ABORT (RFC 9260, 5.1 and 8.4): to an INIT with the tag that it announces,
+ * to anything else with the packet's own, which the T bit says. When the device
+ * is to fill in the CRC, the field is zero, and stays so.
+ */
+static __noinline int reject_sctp(struct __sk_buff *skb, const struct packet *packet, const struct headers *headers)
+{
+	struct {
+		ip_header_t ip;
+		__be16 source, dest;
+		__be32 tag;
+		__le32 checksum;
+		__u8 chunk, flags;
+		__be16 length;
+	} answer = {};
+	__u32 sum;
+
+	if (bpf_skb_load_bytes(skb, headers->transport + offsetof(struct sctp_header, checksum), &sum, sizeof(sum)))
+		return VERDICT_DROP;
+	/* With options the place where the device puts the CRC would move: silence. */
+	if (packet->tcp_flags & TCP_RST || (!sum && headers->transport != headers->link + sizeof(ip_header_t)))
+		return VERDICT_DROP;
+	answer.ip = answer_header(&packet->tuple, IPPROTO_SCTP, sizeof(answer) - sizeof(answer.ip));
+	answer.source = packet->tuple.destination_port;
+	answer.dest = packet->tuple.source_port;
+	answer.chunk = SCTP_ABORT;
+	answer.length = bpf_htons(4);
+	if (packet->tcp_flags & TCP_ACK) {
+		answer.tag = bpf_htonl(packet->acknowledged - 1);
+		answer.flags = SCTP_ABORT_REFLECTED_TAG;
+	} else {
+		answer.tag = bpf_htonl(packet->sequence);
+	}
+	if (sum)
+		answer.checksum = crc32c((const __u32 *)&answer.source, 4);
+	return answer_with(skb, packet, headers, &answer, sizeof(answer));
+}
+
 /* A later fragment has no header to answer to: silence. */
 static __always_inline int reject(struct __sk_buff *skb, const struct packet *packet,
 				  const struct headers *headers)
 {
 	if (headers->tcp)
 		return reject_tcp(skb, packet, headers);
+	if (headers->ports && packet->protocol == IPPROTO_SCTP)
+		return reject_sctp(skb, packet, headers);
 	return headers->ports ? reject_udp(skb, packet, headers) : VERDICT_DROP;
 }
 

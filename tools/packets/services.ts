@@ -4,6 +4,7 @@ import * as layout from '../../control/layout/generated.ts'
 import { macBytes, PROTOCOLS, parseEndpoint } from './build.ts'
 import type { Datapath } from './datapath.ts'
 import { addressIn, cidrIn, type FamilyNumber } from './family.ts'
+import { SCTP } from './sctp.ts'
 
 export interface DeviceFields {
   readonly ifindex: number
@@ -26,7 +27,7 @@ export interface BackendFields {
 }
 
 export interface ServiceFields {
-  readonly protocol?: 'tcp' | 'udp'
+  readonly protocol?: 'tcp' | 'udp' | 'sctp'
   /** `10.96.0.1:80` */
   readonly clusterIp: string
   readonly nodePort?: number
@@ -107,7 +108,7 @@ export class ServiceWriter {
   addService(fields: ServiceFields): Service {
     const id = ++this.#services
     const { address, port } = parseEndpoint(fields.clusterIp, this.#datapath.family)
-    const protocol = PROTOCOLS[fields.protocol ?? 'tcp']
+    const protocol = fields.protocol === 'sctp' ? SCTP : PROTOCOLS[fields.protocol ?? 'tcp']
     this.#writeService(id, fields, address, protocol)
     const wanted = (fields.backends ?? []).map((each) =>
       typeof each === 'string' ? { endpoint: each, onNode: true } : { onNode: true, ...each },
