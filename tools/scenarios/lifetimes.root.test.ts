@@ -14,12 +14,25 @@ import { eventually, sluice, startNodes } from './kit.ts'
 const N1 = NODES.n1.ipv4
 
 describe('connections that were silent for longer than they may be', () => {
-  const TO = { p2: '10.97.0.1:80', client: `${N1}:31001` } as const
+  const WAYS = [
+    ['p2', '10.97.0.1:80'],
+    ['client', `${N1}:31001`],
+    ['p2', '[fd00:10:97::1]:80'],
+    ['client', `[${NODES.n1.ipv6}]:31001`],
+  ] as const
   let stage: Stage
   before(async () => {
     stage = await startNodes({
       flags: ['--conntrack-tcp-timeout-established', '2s'],
-      services: [{ name: 'idle', clusterIP: '10.97.0.1', nodePort: 31_001, pods: ['p1', 'p5'] }],
+      services: [
+        {
+          name: 'idle',
+          clusterIP: '10.97.0.1',
+          secondClusterIP: 'fd00:10:97::1',
+          nodePort: 31_001,
+          pods: ['p1', 'p5'],
+        },
+      ],
     })
   })
   after(() => stage[Symbol.asyncDispose]())
@@ -32,9 +45,9 @@ describe('connections that were silent for longer than they may be', () => {
 
   test('B06 the next segment is answered with a RST at once: no pod gets the middle of another one’s connection', async () => {
     const groups: ConnectionGroup[] = []
-    for (const who of ['p2', 'client'] as const) {
-      const group = await stage.cluster.member(who).open({ to: TO[who], count: 50 })
-      assert.deepEqual(tally(await group.exchange()), { p1: 25, p5: 25 }, who)
+    for (const [who, to] of WAYS) {
+      const group = await stage.cluster.member(who).open({ to, count: 50 })
+      assert.deepEqual(tally(await group.exchange()), { p1: 25, p5: 25 }, `${who} → ${to}`)
       groups.push(group)
     }
     await eventually('their flows have ended', async () => (await confirmedFlows()) === 0)
@@ -43,9 +56,9 @@ describe('connections that were silent for longer than they may be', () => {
       assert.deepEqual(tally(await group.exchange()), { ECONNRESET: 50 })
       await group.close()
     }
-    assert.equal(noFlowDrops(stage.daemon('n1').node) - before, 100)
-    for (const who of ['p2', 'client'] as const) {
-      const answers = await stage.cluster.member(who).request({ to: TO[who], count: 4 })
+    assert.equal(noFlowDrops(stage.daemon('n1').node) - before, 50 * WAYS.length)
+    for (const [who, to] of WAYS) {
+      const answers = await stage.cluster.member(who).request({ to, count: 4 })
       assert.deepEqual(tally(answers), { p1: 2, p5: 2 }, 'and can connect anew')
     }
   })
