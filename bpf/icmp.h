@@ -99,7 +99,8 @@ static __always_inline __u32 quoted_checksum(struct __sk_buff *skb, const struct
 	__u32 at = error->quoted.at.transport +
 		   (protocol == IPPROTO_TCP ? offsetof(struct tcphdr, check) : offsetof(struct udphdr, check));
 
-	if (protocol == IPPROTO_SCTP || at + sizeof(*checksum) > error->outer.end || bpf_skb_load_bytes(skb, at, checksum, sizeof(*checksum)))
+	if (protocol == IPPROTO_SCTP || at + sizeof(*checksum) > error->outer.end ||
+	    bpf_skb_load_bytes(skb, at, checksum, sizeof(*checksum)))
 		return 0;
 	return protocol == IPPROTO_UDP && !*checksum ? 0 : at;
 }

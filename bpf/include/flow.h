@@ -9,8 +9,8 @@
  * what we send, both move to `flows`, which forgets nothing by itself.
  *
  * - A backend answers every spoofed SYN, so its answer proves nothing. The
- *   client's ACK of exactly the SYN-ACK's sequence number does. UDP has no such
- *   proof: a datagram of the client a second after its first, with an answer
+ *   client's ACK of exactly the SYN-ACK's sequence number does; SCTP is told in
+ *   the same terms (sctp.h). UDP has no such proof: a datagram of the client a second after its first, with an answer
  *   seen, or three seconds after without.
  * - The reply's key is inserted first, and never over a living one: two flows
  *   of one client through two frontends may want the same backend, and only

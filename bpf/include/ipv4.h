@@ -94,7 +94,7 @@ static __always_inline __u32 payload_length(const ip_header_t *ip, __u32 header)
 	return bpf_ntohs(ip->tot_len) - header;
 }
 
-/* Where the transport header of a sound header at `offset` is. False: it is none of TCP and UDP. */
+/* Where the transport header of a sound header at `offset` is. False: its protocol is none of ours. */
 static __always_inline bool find_transport(struct __sk_buff *skb, const ip_header_t *ip, __u32 offset,
 					   struct placement *at)
 {

@@ -151,7 +151,7 @@ __noinline int walk_extensions(struct __sk_buff *skb, struct placement *at)
 	return has_ports(at->protocol);
 }
 
-/* Where the transport header of a sound header at `offset` is. False: it is none of TCP and UDP. */
+/* Where the transport header of a sound header at `offset` is. False: its protocol is none of ours. */
 static __always_inline bool find_transport(struct __sk_buff *skb, const ip_header_t *ip, __u32 offset,
 					   struct placement *at)
 {

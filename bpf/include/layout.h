@@ -125,9 +125,9 @@ enum flow_direction {
 
 enum flow_state {
 	FLOW_STATE_NEW,		/* the client spoke */
-	FLOW_STATE_REPLIED,	/* SYN-ACK noted, or a datagram came back */
+	FLOW_STATE_REPLIED,	/* SYN-ACK or INIT ACK noted, or a datagram came back */
 	FLOW_STATE_ESTABLISHED, /* confirmed; an entry of flows */
-	FLOW_STATE_CLOSING,	/* this side sent FIN, or either RST */
+	FLOW_STATE_CLOSING,	/* this side sent FIN or SHUTDOWN, or either RST or ABORT */
 	FLOW_STATE_COLLIDED,	/* the backend knows the tuple as another connection */
 };
 
@@ -318,11 +318,11 @@ struct flow {
 	__u32 ifindex;	 /* the client's device */
 	__u32 last_seen; /* seconds of the sweep's clock */
 	__u32 created;	 /* milliseconds, CLOCK_MONOTONIC_COARSE, wraps */
-	__u32 sequence;	 /* the SYN-ACK's, host order */
+	__u32 sequence;	 /* the SYN-ACK's, host order; of SCTP the INIT ACK's tag */
 	__u8 state;	 /* enum flow_state */
 	__u8 flags;	 /* enum flow_flag */
-	__u8 syns;	 /* retransmitted SYNs while unreplied */
-	__u8 reset;	 /* a RST was seen on this side */
+	__u8 syns;	 /* retransmitted SYNs or INITs while unreplied */
+	__u8 reset;	 /* a RST or an ABORT was seen on this side */
 };
 
 struct outbound {
