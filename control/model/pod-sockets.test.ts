@@ -18,8 +18,7 @@ function pod(changes: Partial<Pod> = {}): Pod {
   }
 }
 
-const namespaces = (text: string | undefined) =>
-  new Map([['shop', { name: 'shop', annotations: says(text) }]])
+const namespaces = (text: string | undefined) => new Map([['shop', { name: 'shop', labels: says(text) }]])
 
 describe('what is said of the sockets of a pod', () => {
   const rows: readonly [
@@ -69,7 +68,7 @@ describe('what is said of the sockets of a pod', () => {
     assert.deepEqual(
       problems.map(({ object, field, message }) => `${object} ${field}: ${message}`).toSorted(),
       [
-        `Namespace shop metadata.annotations[${SOCKET_ANNOTATION}]: "off" is not true or false: it says nothing`,
+        `Namespace shop metadata.labels[${SOCKET_ANNOTATION}]: "off" is not true or false: it says nothing`,
         `Pod shop/c metadata.annotations[${SOCKET_ANNOTATION}]: "on" is not true or false: it says nothing`,
       ],
     )

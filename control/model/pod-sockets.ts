@@ -12,7 +12,10 @@ import type { Namespace, Pod, Problem } from './types.ts'
 export const SOCKET_MODES = ['host', 'annotated', 'all'] as const
 export type SocketMode = (typeof SOCKET_MODES)[number]
 
-/** On a Pod, or on a Namespace for the pods in it that say nothing: `true` or `false`. */
+/**
+ * The annotation of a Pod, and the label of a Namespace for the pods in it that say nothing: `true` or `false`. A label,
+ * since namespaces are chosen by labels.
+ */
 export const SOCKET_ANNOTATION = 'sluice.dev/socket-load-balancing'
 
 /** What pods and namespaces say. */
@@ -26,11 +29,15 @@ export interface PodSockets {
 export function podSockets(pods: Iterable<Pod>, namespaces: ReadonlyMap<string, Namespace>): PodSockets {
   const choices = new Map<string, boolean>()
   const problems = new Map<string, Problem>()
-  const choiceOf = (object: string, annotations: Readonly<Record<string, string>>): boolean | undefined => {
-    const text = annotations[SOCKET_ANNOTATION]
+  const choiceOf = (
+    object: string,
+    part: 'annotations' | 'labels',
+    said: Readonly<Record<string, string>>,
+  ): boolean | undefined => {
+    const text = said[SOCKET_ANNOTATION]
     if (text === undefined || text === 'true' || text === 'false')
       return text === undefined ? undefined : text === 'true'
-    const field = `metadata.annotations[${SOCKET_ANNOTATION}]`
+    const field = `metadata.${part}[${SOCKET_ANNOTATION}]`
     problems.set(object, {
       object,
       field,
@@ -42,8 +49,10 @@ export function podSockets(pods: Iterable<Pod>, namespaces: ReadonlyMap<string, 
     if (pod.hostNetwork || pod.ended) continue
     const namespace = namespaces.get(pod.namespace)
     const choice =
-      choiceOf(`Pod ${pod.namespace}/${pod.name}`, pod.annotations) ??
-      (namespace === undefined ? undefined : choiceOf(`Namespace ${namespace.name}`, namespace.annotations))
+      choiceOf(`Pod ${pod.namespace}/${pod.name}`, 'annotations', pod.annotations) ??
+      (namespace === undefined
+        ? undefined
+        : choiceOf(`Namespace ${namespace.name}`, 'labels', namespace.labels))
     if (choice === undefined) continue
     for (const text of pod.addresses) {
       const address = parseAddress(text)

@@ -127,7 +127,7 @@ export interface Pod {
 /** core/v1 Namespace. See `Pod`. */
 export interface Namespace {
   readonly name: string
-  readonly annotations: Readonly<Record<string, string>>
+  readonly labels: Readonly<Record<string, string>>
 }
 
 /** Everything the sources know. Slices are grouped by the key of their service. */

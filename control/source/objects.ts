@@ -59,8 +59,9 @@ function isKept(kind: Kind, part: 'labels' | 'annotations', name: string): boole
     case 'Node':
       return part === 'labels'
     case 'Pod':
-    case 'Namespace':
       return part === 'annotations' && name.startsWith('sluice.dev/')
+    case 'Namespace':
+      return part === 'labels' && name.startsWith('sluice.dev/')
     case 'ServiceCIDR':
       return false
   }
@@ -194,5 +195,5 @@ export function readPod(fields: Fields, { namespace, name }: ObjectName): Pod {
 }
 
 export function readNamespace(fields: Fields, { name }: Pick<ObjectName, 'name'>): Namespace {
-  return { name, annotations: readKept(fields, 'Namespace', 'annotations') }
+  return { name, labels: readKept(fields, 'Namespace', 'labels') }
 }

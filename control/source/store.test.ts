@@ -196,7 +196,7 @@ describe('the store', () => {
     assert.deepEqual([store.pods.size, store.podChanges], [0, 0])
     tell('n1')
     tell('n1')
-    source.apply([{ kind: 'Namespace', key: 'default', object: { name: 'default', annotations: {} } }])
+    source.apply([{ kind: 'Namespace', key: 'default', object: { name: 'default', labels: {} } }])
     assert.deepEqual(
       [[...store.pods.keys()], [...store.namespaces.keys()], store.podChanges],
       [['default/a'], ['default'], 2],

@@ -17,14 +17,15 @@ const WEB = {
 const DNS = { name: 'dns', clusterIP: '10.97.0.2', port: 53, protocol: 'UDP', pods: ['p3', 'p6'] } as const
 const ANNOTATION = 'sluice.dev/socket-load-balancing'
 
-const says = (text: string | undefined) => (text === undefined ? {} : { annotations: { [ANNOTATION]: text } })
+const says = (part: 'annotations' | 'labels', text: string | undefined) =>
+  text === undefined ? {} : { [part]: { [ANNOTATION]: text } }
 
 function podObject(name: PodName, namespace: string, said?: string): object {
   const { node, ipv4 } = PODS[name]
   return {
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: { namespace, name, ...says(said) },
+    metadata: { namespace, name, ...says('annotations', said) },
     spec: { nodeName: node },
     status: { phase: 'Running', podIP: ipv4, podIPs: [{ ip: ipv4 }] },
   }
@@ -33,7 +34,7 @@ function podObject(name: PodName, namespace: string, said?: string): object {
 const namespaceObject = (name: string, said?: string) => ({
   apiVersion: 'v1',
   kind: 'Namespace',
-  metadata: { name, ...says(said) },
+  metadata: { name, ...says('labels', said) },
 })
 
 const writePods = (stage: Stage, ...objects: readonly object[]): void =>

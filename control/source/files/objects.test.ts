@@ -190,10 +190,10 @@ describe('every field that is read', () => {
   })
 
   test('of a Namespace', () => {
-    const metadata = { name: 'shop', annotations: { 'sluice.dev/note': 'x' } }
+    const metadata = { name: 'shop', labels: { 'sluice.dev/note': 'x', team: 'y' } }
     assert.deepEqual(onlyObject({ apiVersion: 'v1', kind: 'Namespace', metadata }), {
       name: 'shop',
-      annotations: { 'sluice.dev/note': 'x' },
+      labels: { 'sluice.dev/note': 'x' },
     })
     const { found } = readObjects({ apiVersion: 'v1', kind: 'Namespace', metadata })
     assert.deepEqual(

@@ -290,7 +290,17 @@ describe('made-up objects: protobuf says the same as JSON', () => {
           'sluice.dev/a': 'b',
         })
         const { namespace: _, ...own } = metadata
-        both('namespaces', { kind: 'Namespace', apiVersion: 'v1', metadata: own })
+        const labelled = both('namespaces', {
+          kind: 'Namespace',
+          apiVersion: 'v1',
+          metadata: { ...own, labels: annotations, annotations },
+        })
+        assert.deepEqual(
+          labelled.type === 'object' && 'labels' in labelled.object && labelled.object.labels,
+          {
+            'sluice.dev/a': 'b',
+          },
+        )
       }),
     )
   })

@@ -23,7 +23,7 @@ const NODE_PROXIER = 'system:node-proxier'
  * The selectors are kube-proxy's. A Service with the label `service-proxy-name` is another proxy's: that it comes to
  * match, or no longer does, arrives as an object that is gone or new.
  *
- * @param withPods also this node's pods and all namespaces, for what their annotations say
+ * @param withPods also this node's pods and all namespaces, for what they say of their sockets
  */
 export function resourcesFor(nodeName: string, withPods = false): readonly Resource[] {
   return withPods ? [...proxyResources(nodeName), ...podResources(nodeName)] : proxyResources(nodeName)
