@@ -62,6 +62,33 @@ describe('the JSON format', () => {
   })
 })
 
+describe('equal warnings and errors', () => {
+  it('are shown three times a minute, then counted; others are not touched', () => {
+    const lines: string[] = []
+    let nowMs = 0
+    const log = createLog({
+      format: 'json',
+      verbosity: 0,
+      write: (line) => lines.push(line),
+      nowMs: () => nowMs,
+    })
+    const say = () => {
+      log.error('it failed', { err: new Error('full'), retryInMs: nowMs })
+      log.error('it failed', { err: new Error('empty') })
+      log.info('so it is')
+    }
+    for (; nowMs < 61_000; nowMs += 1000) say()
+    const records = lines.map((line) => JSON.parse(line))
+    const of = (message: string) => records.filter(({ err }) => err?.message === message)
+    assert.deepEqual(
+      of('full').map(({ repeated }) => repeated),
+      [undefined, undefined, undefined, 57],
+    )
+    assert.equal(of('empty').length, 4)
+    assert.equal(records.filter(({ msg }) => msg === 'so it is').length, 61)
+  })
+})
+
 describe('the verbosity', () => {
   it("is klog's", () => {
     assert.deepEqual([0, 2, 3, 4, 5, 10].map(levelOf), ['info', 'info', 'debug', 'debug', 'trace', 'trace'])

@@ -26,11 +26,24 @@ export interface LogOptions {
   readonly verbosity: number
   /** Takes whole lines, each with its end. */
   readonly write: (line: string) => void
+  /** Milliseconds of a monotonic clock (default: the machine's). */
+  readonly nowMs?: () => number
 }
 
-/** A logger that writes each line before it returns: what a dying process said last is what one needs. */
+/** So many equal warnings and errors within this time are printed; the others are counted. */
+const EQUAL_SHOWN = 3
+const EQUAL_WINDOW_MS = 60_000
+/** So many different ones are told apart. */
+const EQUAL_KEPT = 1000
+
+/**
+ * A logger that writes each line before it returns: what a dying process said last is what one needs. Warnings and errors
+ * that come again and again with the same words are collapsed: the next one that is printed has their count, as
+ * `repeated`.
+ */
 export function createLog(options: LogOptions): Logger {
-  const { format, write } = options
+  const { format, write, nowMs = () => performance.now() } = options
+  const collapser = new Collapser(nowMs)
   const level = levelOf(options.verbosity)
   const log = pino(
     {
@@ -41,13 +54,54 @@ export function createLog(options: LogOptions): Logger {
     },
     { write: format === 'json' ? write : (line: string) => write(textLine(JSON.parse(line))) },
   )
+  const tell = (level: 'warn' | 'error', message: string, fields: Fields = {}) => {
+    const repeated = collapser.admit(`${level} ${message} ${wordsOf(fields)}`)
+    if (repeated !== undefined) log[level](repeated === 0 ? fields : { ...fields, repeated }, message)
+  }
   return {
     trace: (message, fields) => log.trace(fields ?? {}, message),
     debug: (message, fields) => log.debug(fields ?? {}, message),
     info: (message, fields) => log.info(fields ?? {}, message),
-    warn: (message, fields) => log.warn(fields ?? {}, message),
-    error: (message, fields) => log.error(fields ?? {}, message),
+    warn: (message, fields) => tell('warn', message, fields),
+    error: (message, fields) => tell('error', message, fields),
     isDebug: level !== 'info',
+  }
+}
+
+/** What tells two lines apart, beside their messages: numbers are of the moment. */
+function wordsOf(fields: Fields): string {
+  return Object.entries(fields)
+    .filter(([, value]) => typeof value !== 'number')
+    .map(([name, value]) => `${name}=${value instanceof Error ? value.message : JSON.stringify(value)}`)
+    .join()
+}
+
+/** Counts what is equal. */
+class Collapser {
+  readonly #nowMs: () => number
+  readonly #seen = new Map<string, { readonly sinceMs: number; shown: number; held: number }>()
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs
+  }
+
+  /** How many before this one were not shown; undefined if this one is not to be, either. */
+  admit(key: string): number | undefined {
+    const nowMs = this.#nowMs()
+    const seen = this.#seen.get(key)
+    if (seen !== undefined && nowMs - seen.sinceMs < EQUAL_WINDOW_MS) {
+      if (seen.shown < EQUAL_SHOWN) {
+        seen.shown += 1
+        return 0
+      }
+      seen.held += 1
+      return undefined
+    }
+    this.#seen.delete(key)
+    this.#seen.set(key, { sinceMs: nowMs, shown: 1, held: 0 })
+    const [oldest] = this.#seen.keys()
+    if (this.#seen.size > EQUAL_KEPT && oldest !== undefined) this.#seen.delete(oldest)
+    return seen?.held ?? 0
   }
 }
 

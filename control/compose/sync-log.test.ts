@@ -50,8 +50,35 @@ it('tells of the first sync to who waits for it', () => {
 
 it('warns of an entry that the kernel refuses once as long as it does', () => {
   const { lines, synced } = start()
-  for (const failed of [['full'], ['full'], [], ['full']]) synced({}, failed)
-  assert.equal(lines.filter((line) => line === 'WARN  full\n').length, 2)
+  for (const failed of [['full'], ['full'], [], ['full']]) synced({ changed: undefined }, failed)
+  assert.deepEqual(
+    lines.filter((line) => !line.startsWith('DEBUG')),
+    ['WARN  full\n', 'INFO  the kernel takes every entry again\n', 'WARN  full\n'],
+  )
+})
+
+it('names some of the entries that the kernel refuses, counts them, and does not begin anew with each change', () => {
+  const { lines, synced } = start()
+  const all = Array.from({ length: 1000 }, (_, i) => `entry ${i} is refused`)
+  for (let i = 0; i < 20; i++) {
+    synced({ changed: undefined }, all)
+    synced({ changed: new Set(['default/web']) }, ['entry 7 is refused'])
+  }
+  assert.deepEqual(
+    lines.filter((line) => !line.startsWith('DEBUG')),
+    [
+      ...all.slice(0, 5).map((text) => `WARN  ${text}\n`),
+      'WARN  the kernel refuses entries; those that it took serve entries=1000\n',
+    ],
+  )
+})
+
+it('says when syncs go through again', () => {
+  const { lines, observer, synced } = start()
+  for (let i = 0; i < 10; i++) observer.failed(new Error('no memory'), i)
+  synced({})
+  assert.equal(lines.filter((line) => line.startsWith('ERROR')).length, 3)
+  assert.ok(lines.includes('INFO  syncs go through again failures=10\n'))
 })
 
 it('tells of a problem by object, field and place, and when it is gone', () => {

@@ -8,17 +8,23 @@ import type { AnyProblem, SyncObserver, SyncOutcome } from '../sync/parts.ts'
 /** So many services are named on a line; the others are counted. */
 const NAMES_SHOWN = 5
 
+/** So many entries that the kernel refuses are named between two syncs that look at everything; all are counted. */
+const REFUSALS_SHOWN = 5
+
 /** One line for each sync, and for everything that went wrong, once as long as it lasts. */
 export function createSyncLog(log: Logger, onFirst: (desired: DesiredState) => void): SyncObserver {
-  let refused = new Set<string>()
+  const refusals = new Refusals(log)
+  let failures = 0
   return {
     synced(outcome) {
-      for (const message of outcome.report.failed) if (!refused.has(message)) log.warn(message)
-      refused = new Set(outcome.report.failed)
+      if (failures > 0) log.info('syncs go through again', { failures })
+      failures = 0
+      refusals.told(outcome.report.failed, outcome.changed === undefined)
       log.debug(...syncLine(outcome))
       if (outcome.first) onFirst(outcome.desired)
     },
     failed(error, retryInMs) {
+      failures += 1
       log.error('a sync failed; what the kernel holds stays as it is', {
         err: error,
         retryInMs: round(retryInMs),
@@ -28,6 +34,40 @@ export function createSyncLog(log: Logger, onFirst: (desired: DesiredState) => v
       for (const problem of appeared) log.warn(problemText(problem))
       for (const problem of gone) log.info(`no longer so: ${problemText(problem)}`)
     },
+  }
+}
+
+/** The entries that the kernel refuses. There may be as many as there are services, and more with each change. */
+class Refusals {
+  readonly #log: Logger
+  #known = new Set<string>()
+  /** Since the last sync that looked at everything. */
+  #shown = 0
+  #count = 0
+
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  /** @param isWhole these are all there are, not those of some services */
+  told(failed: readonly string[], isWhole: boolean): void {
+    for (const message of failed) {
+      if (this.#known.has(message) || this.#shown === REFUSALS_SHOWN) continue
+      this.#shown += 1
+      this.#log.warn(message)
+    }
+    if (!isWhole) {
+      for (const message of failed) this.#known.add(message)
+      return
+    }
+    this.#known = new Set(failed)
+    this.#shown = 0
+    if (failed.length === this.#count) return
+    if (failed.length === 0) this.#log.info('the kernel takes every entry again')
+    else if (failed.length > REFUSALS_SHOWN) {
+      this.#log.warn('the kernel refuses entries; those that it took serve', { entries: failed.length })
+    }
+    this.#count = failed.length
   }
 }
 

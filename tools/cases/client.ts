@@ -8,6 +8,7 @@ import { createLog } from '../../control/log.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from '../../control/model/desired.ts'
 import type { ServiceKey, ServicePort } from '../../control/model/types.ts'
 import { type KubernetesOptions, kubernetesSource } from '../../control/source/kubernetes/kubernetes.ts'
+import type { Source } from '../../control/source/source.ts'
 import { Store } from '../../control/source/store.ts'
 import { SyncLoop } from '../../control/sync/loop.ts'
 import { type RecordedDataplane, Recorder } from './recorder.ts'
@@ -42,6 +43,8 @@ export class Client implements AsyncDisposable {
   readonly #stopper = new AbortController()
   readonly #running: Promise<void>
   #told: readonly string[] = []
+  /** See `Source.freshness`. */
+  readonly freshness: Source['freshness']
 
   constructor({
     remembers = true,
@@ -88,6 +91,7 @@ export class Client implements AsyncDisposable {
       timing: QUICK,
       ...options,
     })
+    this.freshness = () => source.freshness()
     const started = source.start(this.store.attach(source.name), this.#stopper.signal)
     this.#running = Promise.all([started, loop.run(this.#stopper.signal)]).then(() => undefined)
     this.#running.catch(() => undefined)

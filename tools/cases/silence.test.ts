@@ -1,10 +1,22 @@
 /** B39: watches that say nothing any more. */
 
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
+import { keepMetrics } from '../../control/compose/metrics.ts'
+import { healthz } from '../../control/server/health.ts'
 import { Relay } from '../apiserver/index.ts'
 import { service, slice } from './manifests.ts'
 import { eventually, Rig } from './rig.ts'
+
+/** A proxy that has nothing to complain of. */
+const WELL = {
+  unwrittenSinceMs: undefined,
+  lastSyncMs: 0,
+  startedMs: 0,
+  adopted: false,
+  nodeEligible: true,
+  families: ['IPv4'],
+} as const
 
 const web = service('w', '198.19.0.10')
 const webSlice = slice('w-1', 'w', ['198.18.1.5'])
@@ -72,4 +84,39 @@ test('B39 the watch goes silent: each watch asks for a limit and for bookmarks',
     assert.match(url.search, /timeoutSeconds=[1-9]/)
     assert.match(url.search, /allowWatchBookmarks=(1|true)/)
   }
+})
+
+test('B39 the watch goes silent: who asks the daemon is told for how long, and that it is stalled', async () => {
+  await using rig = await Rig.start()
+  rig.put(web, webSlice)
+  const client = await rig.syncedClient()
+  const metrics = keepMetrics({
+    families: ['ipv4'],
+    dropCounts: () => 0n,
+    freshness: client.freshness,
+    changes: () => client.store.changes,
+    lastQueuedMs: () => undefined,
+    devices: () => ({ attached: 0, failed: 0 }),
+    healthChecks: () => 0,
+  })
+  after(() => metrics.close())
+  const health = () => {
+    const stalledWatches = client.freshness().flatMap(({ kind, isStalled }) => (isStalled ? [kind] : []))
+    const { code, body } = healthz({ ...WELL, stalledWatches }, { monotonicMs: 0, wallMs: 0 })
+    return { code, stalled: JSON.parse(body).stalledWatches ?? [] }
+  }
+  const isStalled = () => /^sluice_source_stalled\{kind="Service"\} 1$/m.test(metrics.scrape())
+  await eventually('all is well', () => health().stalled.length === 0)
+  assert.equal(isStalled(), false)
+  {
+    using _silence = rig.server.answer('silence')
+    for (const watch of rig.server.watches()) watch.stall()
+    await eventually('the health names them', () => health().stalled.includes('Service'))
+    // What is known stays in force: no reason to restart, nor to send nobody here.
+    assert.equal(health().code, 200)
+    assert.ok(isStalled())
+    assert.match(metrics.scrape(), /^sluice_source_last_message_age_seconds\{kind="Service"\} \d/m)
+  }
+  await eventually('they are heard again', () => health().stalled.length === 0)
+  assert.equal(isStalled(), false)
 })
