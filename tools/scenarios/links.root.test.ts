@@ -6,9 +6,10 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Family, Stage } from '../cluster/index.ts'
-import { formatSocketAddress } from '../cluster/index.ts'
+import { FAMILIES, formatSocketAddress } from '../cluster/index.ts'
 import { assertAllFail, assertAllFrom, assertEvenly, eventually, sluice, startNodes } from './kit.ts'
 import { LINK, LINK_ADDRESSES, LINK_KINDS, type LinkKind, lacks, setUpLink } from './links.ts'
+import type { Part } from './objects.ts'
 
 const NODE_PORT = 31_001
 
@@ -21,20 +22,22 @@ function plan(end: number) {
   return { clusterIP, secondClusterIP } as const
 }
 const RANGES = ['10.97.0.0/24', 'fd00:10:97::/64']
-const [WEB, DNS, NOBODY, BEHIND] = [1, 2, 3, 4]
+const [WEB, DNS, NOBODY, BEHIND, SILENT, CLOSED, CLOSED_BEHIND] = [1, 2, 3, 4, 5, 6, 7] as const
+/** Where nobody listens. */
+const CLOSED_PORT = 5999
 
 /** The slice of a backend at the client's end of the link. */
-function sliceBehind(family: Family): { kind: string } & Record<string, unknown> {
+function sliceBehind(service: string, family: Family, protocol: string, port: number): Part {
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: {
       namespace: 'scenario',
-      name: `behind-link-${family}`,
-      labels: { 'kubernetes.io/service-name': 'behind' },
+      name: `${service}-link-${family}`,
+      labels: { 'kubernetes.io/service-name': service },
     },
     addressType: family === 'ipv4' ? 'IPv4' : 'IPv6',
-    ports: [{ name: 'main', protocol: 'TCP', port: 8080 }],
+    ports: [{ name: 'main', protocol, port }],
     endpoints: [{ addresses: [LINK_ADDRESSES[family][1]], conditions: { ready: true } }],
   }
 }
@@ -44,12 +47,17 @@ describe('links', () => {
   before(async () => {
     stage = await startNodes({
       services: [
-        { name: 'web', ...plan(1), nodePort: NODE_PORT, pods: ['p1', 'p5'] },
-        { name: 'dns', ...plan(2), protocol: 'UDP', port: 53, pods: ['p1', 'p3'] },
-        { name: 'nobody', ...plan(3) },
-        { name: 'behind', ...plan(4) },
-        sliceBehind('ipv4'),
-        sliceBehind('ipv6'),
+        { name: 'web', ...plan(WEB), nodePort: NODE_PORT, pods: ['p1', 'p5'] },
+        { name: 'dns', ...plan(DNS), protocol: 'UDP', port: 53, pods: ['p1', 'p3'] },
+        { name: 'nobody', ...plan(NOBODY) },
+        { name: 'behind', ...plan(BEHIND) },
+        { name: 'silent', ...plan(SILENT), protocol: 'UDP' },
+        { name: 'closed', ...plan(CLOSED), protocol: 'UDP', targetPort: CLOSED_PORT, pods: ['p1'] },
+        { name: 'closed-behind', ...plan(CLOSED_BEHIND), protocol: 'UDP' },
+        ...FAMILIES.flatMap((family) => [
+          sliceBehind('behind', family, 'TCP', 8080),
+          sliceBehind('closed-behind', family, 'UDP', CLOSED_PORT),
+        ]),
       ],
     })
     await stage.cluster.client.serve({ protocol: 'tcp', port: 8080 })
@@ -68,6 +76,11 @@ describe('links', () => {
     const dns = { to: at(family, DNS, 53), protocol: 'udp', count: 4, timeoutMs: 5000 } as const
     assertEvenly(await client.request(dns), ['p1', 'p3'])
     assertAllFail(await client.request({ to: at(family, NOBODY), count: 2, timeoutMs: 5000 }), 'ECONNREFUSED')
+    // Refused by us, by the backend's ICMP error, and by the client's own, on its way back to it.
+    for (const service of [SILENT, CLOSED, CLOSED_BEHIND]) {
+      const refused = { to: at(family, service), protocol: 'udp', timeoutMs: 5000 } as const
+      assertAllFail(await client.request(refused), 'ECONNREFUSED', `service ${service}, ${family}`)
+    }
     for (const member of [pod('p2'), pod('p4'), client]) {
       assertAllFrom(
         await member.request({ to: at(family, BEHIND), count: 2, timeoutMs: 5000 }),
