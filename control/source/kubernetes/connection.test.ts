@@ -120,11 +120,8 @@ function pipe(a: Socket, b: Socket): void {
   for (const socket of [a, b]) socket.on('error', () => undefined)
 }
 
-let configs = 0
-
 function connection(port: number, proxyUrl?: string): ApiConnection {
-  configs += 1
-  const kubeconfig = join(folder, `kubeconfig-${configs}`)
+  const kubeconfig = join(mkdtempSync(join(folder, 'config-')), 'kubeconfig')
   writeKubeconfig(kubeconfig, {
     server: `https://127.0.0.1:${port}`,
     authority: authority.certificate,
