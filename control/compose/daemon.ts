@@ -126,6 +126,7 @@ async function serve(daemon: Daemon): Promise<void> {
     dropCounts: dropCountsOf(dataplane),
     freshness: daemon.source.freshness,
     changes: () => daemon.source.store.changes,
+    takeTriggerTimes: () => daemon.source.store.takeTriggerTimes(),
     lastQueuedMs: () => wallMs(loop.state().lastQueuedMs, clock),
     devices: () => attachments.devices,
     healthChecks: () => servers.healthChecks.size,

@@ -16,6 +16,7 @@ test('a scrape has every metric, with what happened and how things are', () => {
       { kind: 'EndpointSlice', ageMs: undefined, isStalled: true },
     ],
     changes: () => ({ services: { total: 4, pending: 1 }, slices: { total: 9, pending: 2 } }),
+    takeTriggerTimes: () => [Date.now() + 60_000, 1000],
     lastQueuedMs: () => 2_000_000,
     devices: () => ({ attached: 3, failed: 1 }),
     healthChecks: () => 2,
@@ -43,6 +44,8 @@ test('a scrape has every metric, with what happened and how things are', () => {
     'kubeproxy_sync_proxy_rules_service_changes_total 4',
     'kubeproxy_sync_proxy_rules_endpoint_changes_pending 2',
     'kubeproxy_sync_proxy_rules_no_local_endpoints_total{traffic_policy="external",ip_family="IPv4"} 0',
+    // The other one was before this process.
+    'kubeproxy_network_programming_duration_seconds_count{ip_family="IPv4"} 2',
     'kubeproxy_proxy_healthz_total{code="503"} 1',
     'kubeproxy_proxy_livez_total{code="200"} 0',
     'sluice_map_entries_total{operation="write"} 12',

@@ -16,6 +16,8 @@ export interface MetricSources {
   readonly dropCounts: DropCounts
   readonly freshness: () => readonly Freshness[]
   readonly changes: () => StoreChanges
+  /** See `Store.takeTriggerTimes`. */
+  readonly takeTriggerTimes: () => readonly number[]
   /** Milliseconds since 1970; undefined: never. */
   readonly lastQueuedMs: () => number | undefined
   readonly devices: () => { readonly attached: number; readonly failed: number }
@@ -47,7 +49,11 @@ export function keepMetrics(sources: MetricSources): MetricsKeeper {
   }
   metrics.set('syncFailures', 0)
   metrics.set('startTime', (Date.now() - process.uptime() * 1000) / 1000)
-  const synced = syncedObserver(metrics, sources.families)
+  const startedMs = Date.now()
+  const synced = syncedObserver(metrics, sources.families, () =>
+    // What happened before says nothing of how fast this process is.
+    sources.takeTriggerTimes().filter((timeMs) => timeMs >= startedMs),
+  )
   return {
     observer: synced.observer,
     answered: (path, code) => metrics.add(path, 1, String(code)),
@@ -71,7 +77,11 @@ export function keepMetrics(sources: MetricSources): MetricsKeeper {
 }
 
 /** Told by the loop. A sync writes all families in one go: its duration is that of each. */
-function syncedObserver(metrics: Metrics, families: readonly Family[]) {
+function syncedObserver(
+  metrics: Metrics,
+  families: readonly Family[],
+  takeTriggerTimes: () => readonly number[],
+) {
   let desired: DesiredState | undefined
   let amounts: { readonly of: DesiredState; readonly are: Amounts } | undefined
   const countProblems = (problems: readonly AnyProblem[], by: 1 | -1) => {
@@ -81,11 +91,16 @@ function syncedObserver(metrics: Metrics, families: readonly Family[]) {
     synced: (outcome) => {
       desired = outcome.desired
       const { written, deleted, failed, durationMs } = outcome.report
+      const triggerTimes = takeTriggerTimes()
+      const nowMs = Date.now()
       for (const name of families.map(familyName)) {
+        for (const timeMs of triggerTimes) {
+          metrics.observe('networkProgramming', Math.max(0, nowMs - timeMs) / 1000, name)
+        }
         metrics.observe('syncDuration', durationMs / 1000, name)
         const kind = outcome.changed === undefined ? 'fullSyncDuration' : 'partialSyncDuration'
         metrics.observe(kind, durationMs / 1000, name)
-        metrics.set('lastSync', Date.now() / 1000, name)
+        metrics.set('lastSync', nowMs / 1000, name)
       }
       metrics.observe('syncWait', outcome.waitedMs / 1000)
       metrics.add('entries', written, 'write')

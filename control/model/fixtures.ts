@@ -65,6 +65,7 @@ export function makeSlice(
     addressType: 'IPv4',
     ports: [{ name: '', port: 8080, protocol: 'TCP' }],
     endpoints,
+    triggerTimeMs: undefined,
     ...fields,
   }
 }

@@ -88,6 +88,11 @@ export interface EndpointSlice {
   readonly addressType: 'IPv4' | 'IPv6' | 'FQDN'
   readonly ports: readonly EndpointPort[]
   readonly endpoints: readonly Endpoint[]
+  /**
+   * Annotation `endpoints.kubernetes.io/last-change-trigger-time`: when a pod or the service changed so that the slice
+   * had to, in milliseconds since 1970. Undefined where it is absent or no time.
+   */
+  readonly triggerTimeMs: number | undefined
 }
 
 /** core/v1 Node, this node's own. */

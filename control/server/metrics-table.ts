@@ -12,6 +12,14 @@ export interface Metric {
 /** kube-proxy's: from 1 ms on, each twice the one before. */
 const SYNC_BUCKETS = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i)
 
+/** kube-proxy's: in seconds up to a minute, then wider. */
+const PROGRAMMING_BUCKETS = [
+  ...[0.25, 0.5],
+  ...Array.from({ length: 59 }, (_, i) => i + 1),
+  ...Array.from({ length: 12 }, (_, i) => 60 + 5 * i),
+  ...Array.from({ length: 7 }, (_, i) => 120 + 30 * i),
+]
+
 const FAMILY = ['ip_family'] as const
 
 export const METRICS = {
@@ -47,6 +55,13 @@ export const METRICS = {
     type: 'gauge',
     labels: FAMILY,
     help: 'The last time a sync of proxy rules was queued',
+  },
+  networkProgramming: {
+    name: 'kubeproxy_network_programming_duration_seconds',
+    type: 'histogram',
+    labels: FAMILY,
+    help: 'In Cluster Network Programming Latency in seconds',
+    buckets: PROGRAMMING_BUCKETS,
   },
   endpointChangesPending: {
     name: 'kubeproxy_sync_proxy_rules_endpoint_changes_pending',

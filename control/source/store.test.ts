@@ -129,6 +129,21 @@ describe('the store', () => {
     assert.deepEqual(store.cluster.slices.get('default/api'), [moved])
   })
 
+  test('the times that changes of slices are from are told once, with the changes', () => {
+    const { store, source } = makeStore()
+    const at = (triggerTimeMs: number | undefined, address: string) =>
+      sliceChange(makeSlice([makeEndpoint(address)], { triggerTimeMs }))
+    source.apply([at(1000, '10.1.1.1')])
+    assert.deepEqual(store.takeTriggerTimes(), [])
+    store.takeChanged()
+    source.apply([at(1000, '10.1.1.2'), at(2000, '10.1.1.3'), at(undefined, '10.1.1.4')])
+    assert.deepEqual(store.takeTriggerTimes(), [1000])
+    store.takeChanged()
+    assert.deepEqual(store.takeTriggerTimes(), [2000])
+    assert.deepEqual(store.takeTriggerTimes(), [])
+    assert.deepEqual(store.changes, { services: { total: 0, pending: 0 }, slices: { total: 4, pending: 0 } })
+  })
+
   test('a slice without a service belongs to none', () => {
     const { store, source } = makeStore()
     source.apply([sliceChange({ ...slice, serviceName: '' })])

@@ -41,6 +41,9 @@ export interface StoreChanges {
   readonly slices: ChangeCount
 }
 
+/** So many are enough to know by how late things are; more would be kept for as long as nothing can be written. */
+const TRIGGER_TIMES_MAX = 1000
+
 interface AttachedSource {
   readonly name: string
   synced: boolean
@@ -71,6 +74,8 @@ export class Store {
   #changed = new Set<ServiceKey>()
   readonly #count = { services: 0, slices: 0 }
   #taken = { services: 0, slices: 0 }
+  /** Of slices that changed: those that nobody has taken yet, and those that went with what was taken. */
+  #triggerTimes = { pending: [] as number[], taken: [] as number[] }
 
   constructor(nodeName: string, events: StoreEvents, { needsNode = false }: StoreOptions = {}) {
     this.#nodeName = nodeName
@@ -153,7 +158,18 @@ export class Store {
     const changed = this.#changed
     this.#changed = new Set()
     this.#taken = { ...this.#count }
+    const { pending, taken } = this.#triggerTimes
+    this.#triggerTimes = { pending: [], taken: [...taken, ...pending].slice(0, TRIGGER_TIMES_MAX) }
     return changed
+  }
+
+  /**
+   * When that happened which the changes taken so far tell of, in milliseconds since 1970; each once.
+   */
+  takeTriggerTimes(): readonly number[] {
+    const { pending, taken } = this.#triggerTimes
+    this.#triggerTimes = { pending, taken: [] }
+    return taken
   }
 
   get changes(): StoreChanges {
@@ -198,6 +214,10 @@ export class Store {
     const object = keepParts(before, changed)
     if (object === before) return false
     this.#count.slices++
+    const { triggerTimeMs } = object ?? {}
+    const { pending } = this.#triggerTimes
+    const isNew = triggerTimeMs !== undefined && triggerTimeMs !== before?.triggerTimeMs
+    if (isNew && pending.length < TRIGGER_TIMES_MAX) pending.push(triggerTimeMs)
     if (object === undefined) this.#sliceByKey.delete(key)
     else this.#sliceByKey.set(key, object)
     const owners = new Set([serviceOf(before), serviceOf(object)])

@@ -95,6 +95,7 @@ test('B39 the watch goes silent: who asks the daemon is told for how long, and t
     dropCounts: () => 0n,
     freshness: client.freshness,
     changes: () => client.store.changes,
+    takeTriggerTimes: () => [],
     lastQueuedMs: () => undefined,
     devices: () => ({ attached: 0, failed: 0 }),
     healthChecks: () => 0,

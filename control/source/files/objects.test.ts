@@ -50,6 +50,7 @@ describe('defaults of the API are filled in', () => {
           nodeHints: [],
         },
       ],
+      triggerTimeMs: undefined,
     })
   })
 
@@ -157,7 +158,21 @@ describe('every field that is read', () => {
           nodeHints: ['n1'],
         },
       ],
+      triggerTimeMs: undefined,
     })
+  })
+
+  test('of an EndpointSlice: when the change was that it tells of; what is no time spoils nothing', () => {
+    for (const [text, timeMs] of [
+      ['2026-11-30T16:07:43.5Z', Date.UTC(2026, 10, 30, 16, 7, 43, 500)],
+      ['2026-11-30T16:07:43.123456789Z', Date.UTC(2026, 10, 30, 16, 7, 43, 123)],
+      ['yesterday', undefined],
+    ] as const) {
+      const annotations = { 'endpoints.kubernetes.io/last-change-trigger-time': text }
+      const whole = slice({})
+      const read = onlyObject({ ...whole, metadata: { ...whole.metadata, annotations } })
+      assert.equal((read as { triggerTimeMs: unknown }).triggerTimeMs, timeMs)
+    }
   })
 
   test('of a Pod: where it runs, its addresses, and whether it has ended', () => {

@@ -153,6 +153,7 @@ test('the fields of real objects', () => {
         makeEndpoint('10.244.2.6', { nodeName: 'node-b', ready: false, terminating: true }),
         makeEndpoint('10.244.3.7'),
       ],
+      triggerTimeMs: undefined,
     },
   })
   assert.deepEqual(list(binary('Node'), golden('nodes.list.pb')).items, [
