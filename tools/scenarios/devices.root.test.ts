@@ -7,6 +7,7 @@ import { after, before, describe, test } from 'node:test'
 import { openPinnedMap } from 'libbpf-ts'
 import { linksFolder } from '../../control/dataplane/bpf/pinned-links.ts'
 import { pinPath } from '../../control/dataplane/bpf/pins.ts'
+import { addressBytes } from '../../control/model/address.ts'
 import type { PodName, Stage } from '../cluster/index.ts'
 import { FAMILIES, formatSocketAddress, hostDevice, NODES, PODS } from '../cluster/index.ts'
 import { assertAllFrom, eventually, eventuallyFrom, ifindexOf, startNodes } from './kit.ts'
@@ -97,17 +98,25 @@ describe('devices of pods', () => {
     ['192.168.1.77', '192.168.1.77/24'],
     ['2001:db8:1::77', '2001:db8:1::77/64'],
   ] as const) {
-    test(`an address that comes to the node serves node ports, and one that goes does not: ${address}`, async () => {
+    test(`B25 an address that comes to the node serves node ports, and one that goes does not: ${address}`, async () => {
       const { client, node } = stage.cluster
       const to = formatSocketAddress({ address, port: 31_001 })
       const ask = (from: typeof client) => from.request({ to, count: 4, timeoutMs: 500 })
+      const key = addressBytes(address)
+      const isInMap = (): boolean => {
+        const name = address.includes(':') ? 'node_addresses6' : 'node_addresses4'
+        using map = openPinnedMap(pinPath(node('n1').bpfRoot, name))
+        return map.lookup(key) !== undefined
+      }
       await node('n1').exec(['ip', 'address', 'add', prefix, 'dev', 'eth0'])
       await eventuallyFrom(() => ask(client), ['p1', 'p5'])
       await eventuallyFrom(() => ask(node('n1')), ['p1', 'p5'])
+      assert.ok(isInMap())
       await node('n1').exec(['ip', 'address', 'del', prefix, 'dev', 'eth0'])
       await eventually('nobody answers any more', async () =>
         (await ask(client)).every((answer) => !answer.ok),
       )
+      await eventually('the map knows it no more', () => !isInMap())
     })
   }
 
