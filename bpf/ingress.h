@@ -141,18 +141,20 @@ static __always_inline int end_late(const struct packet *packet)
  */
 __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 {
+	struct flow_key key;
 	struct flow *flow;
 	bool is_reply;
 
 	if (!packet || !step)
 		return VERDICT_NEXT;
-	flow = find_flow(&embryonic, &packet->key);
+	key = own_key(&packet->key);
+	flow = find_flow(&embryonic, &key);
 	if (!flow || is_elsewhere(flow, packet->ifindex))
 		return VERDICT_NEXT;
 	if (flow->flags & FLOW_FLAG_PROMOTED) {
 		/* Confirmed between our two look-ups, or over. */
 		is_reply = !(flow->flags & FLOW_FLAG_REQUEST);
-		flow = find_flow(&flows, &packet->key);
+		flow = find_flow(&flows, &key);
 		if (!flow && is_reply)
 			return end_late(packet);
 		if (!flow || (flow->flags & FLOW_FLAG_REQUEST && is_opening(packet) && !may_go_on(flow, packet)))
@@ -163,10 +165,10 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 		if (!advance_reply(flow, packet))
 			return VERDICT_DROP;
 	} else if (!advance_request(flow, packet)) {
-		forget_flow(flow, &packet->key);
+		forget_flow(flow, &key);
 		return VERDICT_NEXT;
 	}
-	return copy_step(step, flow, &packet->key) ? VERDICT_STEP : VERDICT_NEXT;
+	return copy_step(step, flow, &key) ? VERDICT_STEP : VERDICT_NEXT;
 }
 
 /*
@@ -223,9 +225,10 @@ static __always_inline bool is_node_port(__be16 port)
 /* Is this an answer to the node's own packet, which only looks like a request for a node port? */
 static __always_inline bool is_answer(const struct packet *packet)
 {
-	struct outbound *sent = bpf_map_lookup_elem(&outbounds, &packet->key);
+	struct flow_key key = own_key(&packet->key);
+	struct outbound *sent = bpf_map_lookup_elem(&outbounds, &key);
 
-	return sent && sweep_clock() - sent->last_seen <= udp_replied_seconds && SAME(&sent->key, &packet->key);
+	return sent && sweep_clock() - sent->last_seen <= udp_replied_seconds && SAME(&sent->key, &key);
 }
 
 /*

@@ -92,17 +92,19 @@ static __always_inline bool is_stale(const struct flow *unconfirmed)
  */
 __noinline int is_reply_taken(struct flow_key *reply, struct tuple *request)
 {
+	struct flow_key key;
 	struct flow *flow;
 
 	if (!reply || !request)
 		return 1;
-	flow = find_flow(&flows, reply);
+	key = own_key(reply);
+	flow = find_flow(&flows, &key);
 	if (flow)
 		return !is_reverse(&flow->to, request);
-	flow = find_flow(&embryonic, reply);
+	flow = find_flow(&embryonic, &key);
 	/* Its flow is over: what answers by this key from now on is not late. */
 	if (flow && flow->flags & FLOW_FLAG_PROMOTED)
-		bpf_map_delete_elem(&embryonic, reply);
+		bpf_map_delete_elem(&embryonic, &key);
 	return flow && !is_stale(flow) && (flow->state == FLOW_STATE_COLLIDED || !is_reverse(&flow->to, request));
 }
 
@@ -117,19 +119,20 @@ static __always_inline void delete_sides(const struct flow_key *key, const struc
  * Ends both sides of a flow, confirmed or not, by its request's. The reply's side of an unconfirmed one stays: of a
  * collided flow as a note that the key is taken, of others so that late answers are known for what they are.
  */
-__noinline int forget_flow(struct flow *flow, struct flow_key *key)
+__noinline int forget_flow(struct flow *flow, struct flow_key *request)
 {
-	struct flow_key twin;
+	struct flow_key key, twin;
 	struct flow *reply;
 	bool collided;
 
-	if (!flow || !key)
+	if (!flow || !request)
 		return 0;
+	key = own_key(request);
 	twin_key(&twin, flow);
 	collided = flow->state == FLOW_STATE_COLLIDED;
-	if (!is_flow(flow, key))
+	if (!is_flow(flow, &key))
 		return 0;
-	delete_sides(key, &twin);
+	delete_sides(&key, &twin);
 	reply = collided ? NULL : find_flow(&embryonic, &twin);
 	if (reply)
 		reply->flags |= FLOW_FLAG_PROMOTED;

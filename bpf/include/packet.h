@@ -74,6 +74,16 @@ static __always_inline bool is_opening(const struct packet *packet)
 }
 
 /*
+ * The key of a look-up, on the stack of who looks up: a global function that is
+ * given a pointer must not look up by it, verifiers before 6.2 take no such memory
+ * for a map's key.
+ */
+static __always_inline struct flow_key own_key(const struct flow_key *given)
+{
+	return *given;
+}
+
+/*
  * The first fragment tells the later ones' ports; they have no header, and in
  * IPv6 they need not say the protocol either.
  */

@@ -100,6 +100,8 @@ static __always_inline bool fill_request(struct request *request, const struct f
 	__u32 id = frontend->service;
 	struct service *service = bpf_map_lookup_elem(&services, &id);
 
+	/* Check what is used: clang 19 would bound a part and join it by OR, of which verifiers before 6.10 know nothing. */
+	asm volatile("" : "+r"(rule));
 	if (!service || rule >= sizeof(service->list))
 		return false;
 	request->service = id;
