@@ -119,21 +119,25 @@ static __always_inline void delete_sides(const struct flow_key *key, const struc
  * Ends both sides of a flow, confirmed or not, by its request's. The reply's side of an unconfirmed one stays: of a
  * collided flow as a note that the key is taken, of others so that late answers are known for what they are.
  */
-__noinline int forget_flow(struct flow *flow, struct flow_key *request)
+__noinline int forget_flow(struct flow *flow, struct flow_key *key)
 {
-	struct flow_key key, twin;
+	struct scratch *scratch = get_scratch();
+	struct flow_key *own, *twin;
 	struct flow *reply;
 	bool collided;
 
-	if (!flow || !request)
+	if (!flow || !key || !scratch)
 		return 0;
-	key = own_key(request);
-	twin_key(&twin, flow);
+	/* As own_key(), where there is room. */
+	own = &scratch->request.key;
+	*own = *key;
+	twin = &scratch->reply.key;
+	twin_key(twin, flow);
 	collided = flow->state == FLOW_STATE_COLLIDED;
-	if (!is_flow(flow, &key))
+	if (!is_flow(flow, own))
 		return 0;
-	delete_sides(&key, &twin);
-	reply = collided ? NULL : find_flow(&embryonic, &twin);
+	delete_sides(own, twin);
+	reply = collided ? NULL : find_flow(&embryonic, twin);
 	if (reply)
 		reply->flags |= FLOW_FLAG_PROMOTED;
 	return 1;

@@ -15,6 +15,8 @@ export interface ElfSymbol {
   readonly name: string
   /** `STT_…`: 1 is an object, 2 a function, 3 a section. */
   readonly type: number
+  /** Not `static`. */
+  readonly isGlobal: boolean
   /** Index of its section in `ElfFile.sections`. */
   readonly section: number
   /** Offset in the section. */
@@ -29,6 +31,7 @@ export interface ElfFile {
 
 const EM_BPF = 247
 const SHT_SYMTAB = 2
+const STB_LOCAL = 0
 const SHT_NOBITS = 8
 const SYMBOL_SIZE = 24
 const SECTION_HEADER_SIZE = 64
@@ -102,6 +105,7 @@ function readSymbols(table: Uint8Array, names: Uint8Array): ElfSymbol[] {
     return {
       name: cString(names, view.getUint32(at, true)),
       type: view.getUint8(at + 4) & 0xf,
+      isGlobal: view.getUint8(at + 4) >> 4 !== STB_LOCAL,
       section: view.getUint16(at + 6, true),
       value: Number(view.getBigUint64(at + 8, true)),
       size: Number(view.getBigUint64(at + 16, true)),
