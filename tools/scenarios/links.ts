@@ -114,7 +114,7 @@ const WIREGUARD: LinkKind = {
       const keys = await Promise.all(members.map((member, i) => output(member, ['wg', 'pubkey'], secrets[i])))
       for (const [i, member] of members.entries()) {
         const peer = ['peer', keys[1 - i] ?? '', 'allowed-ips', '0.0.0.0/0,::/0']
-        const where = ['listen-port', '51820', 'private-key', '/dev/stdin']
+        const where = ['listen-port', '51820', 'private-key', '/proc/self/fd/0']
         const endpoint = ['endpoint', `${endpoints[1 - i] ?? ''}:51820`]
         await output(member, ['wg', 'set', LINK, ...where, ...peer, ...endpoint], secrets[i])
       }
@@ -148,8 +148,8 @@ export const LINK_KINDS: readonly LinkKind[] = [
 ]
 
 /**
- * Whether this kernel has the kind of device, and this machine its tools. Told apart from a fault of ours: only the
- * device itself is tried, in a namespace that has nothing else.
+ * What keeps a kind from being tried: a kernel without such devices, a machine without its tools. Told apart from a fault
+ * of ours: only the device itself is tried, in a namespace where nobody minds.
  */
 export async function lacks({ name }: LinkKind, { client }: Cluster): Promise<string | undefined> {
   if (name === 'tun') return undefined
@@ -157,7 +157,8 @@ export async function lacks({ name }: LinkKind, { client }: Cluster): Promise<st
   const id = name === 'vlan' ? ['id', '99'] : []
   const add = ['ip', 'link', 'add', ...parent, 'name', 'try0', 'type', name, ...id] as const
   const { code, stderr } = await client.exec([...add, ...(TRIED_WITH[name] ?? [])], { anyCode: true })
-  if (code !== 0) return `this kernel has no ${name} devices: ${stderr.trim()}`
+  if (/Unknown device type|not supported/.test(stderr)) return `this kernel has no ${name} devices`
+  if (code !== 0) throw new Error(`cannot try a ${name} device: ${stderr.trim()}`)
   await batch(client, 'link delete try0')
   if (
     name === 'wireguard' &&
@@ -170,7 +171,10 @@ export async function lacks({ name }: LinkKind, { client }: Cluster): Promise<st
 
 /** Ends that nobody else has: the kernel refuses two tunnels of one kind between the same. */
 const TRIED_WITH: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
-  ['ipip', 'sit', 'gre', 'gretap'].map((kind) => [kind, ['local', CLIENT.ipv4, 'remote', '192.0.2.99']]),
+  [
+    ...['ipip', 'sit', 'gre', 'gretap'].map((kind) => [kind, CLIENT.ipv4, '192.0.2.99'] as const),
+    ['ip6tnl', CLIENT.ipv6, '2001:db8:99::99'] as const,
+  ].map(([kind, local, remote]) => [kind, ['local', local, 'remote', remote]]),
 )
 
 /** Brings the link up: addresses at both ends, and the ways to it and over it. Routes go with the devices. */
