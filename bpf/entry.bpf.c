@@ -97,6 +97,15 @@ static __always_inline bool may_be_reply6(const struct __sk_buff *skb, const str
 	return ip->nexthdr == IPPROTO_ICMPV6 ? may_quote6(skb, ip) : may_concern(&ip->saddr, 4);
 }
 
+/*
+ * A frame of a VLAN, on its trunk: the VLAN's own device has the programs too, and knows who is there. Kernels before
+ * 6.2 leave the number of a tag that is gone; number 0 is a priority without a VLAN (IEEE 802.1Q, 9.6).
+ */
+static __always_inline bool is_of_vlan(const struct __sk_buff *skb)
+{
+	return skb->vlan_present && skb->vlan_tci & 0x0fff;
+}
+
 /* `link`: bytes of the link-layer header. `program`: enum program, where a packet goes on to. */
 static __always_inline int look_at_request(struct __sk_buff *skb, __u32 link, const __u32 program)
 {
@@ -105,11 +114,11 @@ static __always_inline int look_at_request(struct __sk_buff *skb, __u32 link, co
 
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		ipv4 = ipv4_header(skb, link);
-		if (!ipv4 || may_be_request4(ipv4))
+		if ((!ipv4 || may_be_request4(ipv4)) && !is_of_vlan(skb))
 			bpf_tail_call_static(skb, &programs4, program);
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		ipv6 = ipv6_header(skb, link);
-		if (!ipv6 || may_be_request6(ipv6))
+		if ((!ipv6 || may_be_request6(ipv6)) && !is_of_vlan(skb))
 			bpf_tail_call_static(skb, &programs6, program);
 	}
 	return VERDICT_NEXT;
@@ -128,11 +137,11 @@ static __always_inline int look_at_reply(struct __sk_buff *skb, __u32 link, cons
 	}
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		ipv4 = ipv4_header(skb, link);
-		if (!ipv4 || may_be_reply4(skb, ipv4))
+		if ((!ipv4 || may_be_reply4(skb, ipv4)) && !is_of_vlan(skb))
 			bpf_tail_call_static(skb, &programs4, program);
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		ipv6 = ipv6_header(skb, link);
-		if (!ipv6 || may_be_reply6(skb, ipv6))
+		if ((!ipv6 || may_be_reply6(skb, ipv6)) && !is_of_vlan(skb))
 			bpf_tail_call_static(skb, &programs6, program);
 	}
 	return VERDICT_NEXT;
