@@ -25,6 +25,7 @@ import {
   UPLINK,
 } from '../tools/packets/own-network.ts'
 import { describe, isSound, readPacket } from '../tools/packets/read.ts'
+import { CHUNKS, type ChunkName, cookieParameter, initBody, sctp } from '../tools/packets/sctp.ts'
 
 enterOwnNetwork(import.meta.filename)
 createNodeDevices()
@@ -46,7 +47,7 @@ for (const family of FAMILIES) {
   /** Services of every shape: several backends, one, none that is refused, none that is dropped, with affinity. */
   function busyNode(): TestNode {
     const node = createTestNode()
-    for (const protocol of ['tcp', 'udp'] as const) {
+    for (const protocol of ['tcp', 'udp', 'sctp'] as const) {
       const add = node.services.addService.bind(node.services)
       const one = '10.244.1.130:8080'
       add({
@@ -87,6 +88,19 @@ for (const family of FAMILIES) {
   )
   const numbers = fc.constantFrom(0, 1, 2, 1000, 0xffffffff)
 
+  /** What opens and ends associations, with bodies that mean something and such that do not. */
+  const chunks = fc.array(
+    fc.record({
+      name: fc.constantFrom(...(Object.keys(CHUNKS) as ChunkName[])),
+      flags: fc.nat(3),
+      body: fc.oneof(
+        numbers.map((tag) => initBody(tag, 1, cookieParameter(new Uint8Array(8)))),
+        fc.uint8Array({ maxLength: 24 }),
+      ),
+    }),
+    { minLength: 1, maxLength: 3 },
+  )
+
   /** Sound frames that may well concern the services of the node, whole or in fragments. */
   const frames: fc.Arbitrary<Uint8Array> = fc
     .oneof(
@@ -103,6 +117,9 @@ for (const family of FAMILIES) {
       fc
         .record({ ...ends, data, ip, withoutChecksum: family === 4 ? fc.boolean() : fc.constant(false) })
         .map((fields) => udp({ ...fields, from: fields.from.join(':'), to: fields.to.join(':') })),
+      fc
+        .record({ ...ends, ip, tag: numbers, chunks })
+        .map((fields) => sctp({ family, ...fields, from: fields.from.join(':'), to: fields.to.join(':') })),
       fc
         .record({
           ...ends,

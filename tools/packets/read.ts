@@ -15,6 +15,7 @@ import {
 } from './build.ts'
 import { onesComplementSum, pseudoHeaderSum } from './checksum.ts'
 import { shownAddress } from './family.ts'
+import { crc32c, SCTP, SCTP_HEADER } from './sctp.ts'
 
 export interface Packet {
   readonly ethernet: { readonly destination: string; readonly source: string; readonly type: number }
@@ -72,7 +73,10 @@ export function readPacket(frame: Uint8Array): Packet {
   }
   if (ethernet.type !== 0x0800 && ethernet.type !== 0x86dd)
     throw new PacketError(`not IP: type ${ethernet.type.toString(16)}`)
-  return { ethernet, ...readDatagram(frame.subarray(ETHERNET_HEADER)) }
+  const datagram = readDatagram(frame.subarray(ETHERNET_HEADER))
+  if ((datagram.ip.version === 6) !== (ethernet.type === 0x86dd))
+    throw new PacketError(`type ${ethernet.type.toString(16)}, but IP version ${datagram.ip.version}`)
+  return { ethernet, ...datagram }
 }
 
 /** Is the frame whole, and are all of its checksums right? */
@@ -131,6 +135,7 @@ function readDatagram(bytes: Uint8Array): Omit<Packet, 'ethernet'> {
     icmp: () => readIcmp(segment),
   }
   const protocol = protocolName(ip)
+  if (ip.protocol === SCTP && !ip.moreFragments) checkCrc(segment)
   if (protocol === undefined) return { ip, data: segment }
   const read = readers[protocol]()
   // A UDP datagram may do without a checksum in IPv4 alone (RFC 8200, 8.1).
@@ -252,6 +257,16 @@ function readUdp(segment: Uint8Array): Pick<Packet, 'udp' | 'data'> {
 function readIcmp(segment: Uint8Array): Pick<Packet, 'icmp' | 'data'> {
   need(segment, ICMP_HEADER, 'ICMP header')
   return { icmp: { type: segment[0] ?? 0, code: segment[1] ?? 0 }, data: segment.slice(ICMP_HEADER) }
+}
+
+/** SCTP's, over everything but itself (RFC 9260, 6.8). */
+function checkCrc(packet: Uint8Array): void {
+  need(packet, SCTP_HEADER, 'SCTP header')
+  const unsummed = packet.slice()
+  unsummed.fill(0, 8, SCTP_HEADER)
+  const sum = crc32c(unsummed)
+  if (sum !== viewOf(packet).getUint32(8, true))
+    throw new PacketError(`wrong SCTP CRC, not ${sum.toString(16)}`)
 }
 
 /** A sum over everything, the checksum too, is all ones. */

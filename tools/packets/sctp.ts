@@ -34,18 +34,19 @@ export interface SctpFields extends Omit<PacketFields, 'data'> {
   readonly chunks: readonly Chunk[]
 }
 
-const COMMON_HEADER = 12
+/** Bytes of the common header (RFC 9260, 3.1). */
+export const SCTP_HEADER = 12
 const CHUNK_HEADER = 4
 
 export function sctp(fields: SctpFields): Uint8Array {
   const [from, to] = endsOf(fields)
   const chunks = fields.chunks.map(chunkBytes)
-  const packet = new Uint8Array(COMMON_HEADER + chunks.reduce((sum, { length }) => sum + length, 0))
+  const packet = new Uint8Array(SCTP_HEADER + chunks.reduce((sum, { length }) => sum + length, 0))
   const view = new DataView(packet.buffer)
   view.setUint16(0, from.port)
   view.setUint16(2, to.port)
   view.setUint32(4, fields.tag)
-  let offset = COMMON_HEADER
+  let offset = SCTP_HEADER
   for (const chunk of chunks) {
     packet.set(chunk, offset)
     offset += chunk.length
@@ -114,7 +115,7 @@ export function readSctp(frame: Uint8Array): SctpPacket | undefined {
   const ip = frame.subarray(ETHERNET_HEADER)
   const isVersion6 = (ip[0] ?? 0) >> 4 === 6
   const header = isVersion6 ? IPV6_HEADER : ((ip[0] ?? 0) & 15) * 4
-  if ((isVersion6 ? ip[6] : ip[9]) !== SCTP || ip.length < header + COMMON_HEADER) return undefined
+  if ((isVersion6 ? ip[6] : ip[9]) !== SCTP || ip.length < header + SCTP_HEADER) return undefined
   const view = new DataView(ip.buffer, ip.byteOffset, ip.byteLength)
   const end = isVersion6 ? IPV6_HEADER + view.getUint16(4) : view.getUint16(2)
   const packet = ip.slice(header, end)
@@ -133,7 +134,7 @@ export function readSctp(frame: Uint8Array): SctpPacket | undefined {
     destination: place(to ?? 0, fields.getUint16(2), 0),
     tag: fields.getUint32(4),
     sound: crc32c(unsummed) === fields.getUint32(8, true),
-    chunks: readChunks(packet.subarray(COMMON_HEADER)),
+    chunks: readChunks(packet.subarray(SCTP_HEADER)),
   }
 }
 
