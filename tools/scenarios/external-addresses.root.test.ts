@@ -4,12 +4,16 @@
  */
 
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { after, before, describe, test } from 'node:test'
+import { promisify } from 'node:util'
 import type { Answer, MemberName, RequestInput, Stage } from '../cluster/index.ts'
 import { backendsOf, CLIENT, FAMILIES, formatSocketAddress, NODES, PODS, tally } from '../cluster/index.ts'
 import { eventually, eventuallyFrom, startNodes } from './kit.ts'
 import type { ServicePlan } from './objects.ts'
 import { manifest } from './objects.ts'
+
+const run = promisify(execFile)
 
 /** What differs between the families. */
 const RANGES = {
@@ -191,6 +195,31 @@ for (const family of FAMILIES) {
         ],
       ],
     ]
+    test('B17 nothing for a ClusterIP leaves the node where only endpoints elsewhere would do', async () => {
+      const address = `${clusterIP}5`
+      const atRouter = (...argv: string[]) =>
+        run('nsenter', [`--net=/run/netns/${stage.cluster.prefix}-router`, ...argv])
+      const seen = async () => {
+        const { stdout } = await atRouter('nft', 'list', 'table', 'inet', 'seen')
+        return Number(/packets (\d+)/.exec(stdout)?.[1])
+      }
+      const count = `${family === 'ipv4' ? 'ip' : 'ip6'} daddr ${address} counter`
+      await atRouter(
+        'nft',
+        `table inet seen { chain in { type filter hook prerouting priority -500; ${count}; }; }`,
+      )
+      for (const who of ['p5', 'p6', 'n2'] as const)
+        assert.ok(
+          (await ask(who, at(address))).every(({ ok }) => !ok),
+          who,
+        )
+      assert.equal(await seen(), 0)
+      // The router does see what has this address from somewhere else.
+      await ask('client', at(address))
+      assert.ok((await seen()) > 0)
+      await atRouter('nft', 'delete', 'table', 'inet', 'seen')
+    })
+
     for (const [title, each] of rows) {
       test(title, async () => {
         for (const row of each) await check(row)

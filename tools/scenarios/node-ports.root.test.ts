@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Answer, MemberName, Protocol, Stage } from '../cluster/index.ts'
-import { backendsOf, NODES, tally } from '../cluster/index.ts'
+import { backendsOf, FAMILIES, formatSocketAddress, NODES, PODS, tally } from '../cluster/index.ts'
+import { loopbackAt } from '../demo/show.ts'
 import { assertAllFrom, eventually, eventuallyFrom, startNodes } from './kit.ts'
 import type { Part, ServicePlan } from './objects.ts'
 import { manifest } from './objects.ts'
@@ -150,75 +151,86 @@ for (const { name, flags, taking } of VARIANTS) {
   })
 }
 
-describe('one number for TCP and UDP', () => {
-  let stage: Stage
-  before(async () => {
-    stage = await startNodes({})
-  })
-  after(() => stage[Symbol.asyncDispose]())
-
-  type PortName = 'dns' | 'dns-tcp' | 'sctp'
-  const NUMBERS = {
-    dns: { name: 'dns', protocol: 'UDP', port: 53, nodePort: PORT },
-    'dns-tcp': { name: 'dns-tcp', protocol: 'TCP', port: 53, nodePort: PORT },
-    sctp: { name: 'sctp', protocol: 'SCTP', port: 53, nodePort: PORT },
-  } as const
-
-  /** A service of these ports, and its slice, which says where they lead. */
-  function service(name: string, clusterIP: string, targets: Partial<Record<PortName, number>>): Part[] {
-    const names = Object.keys(targets) as PortName[]
-    const metadata = { namespace: 'scenario', name, labels: { 'kubernetes.io/service-name': name } }
-    const spec = { type: 'NodePort', clusterIP, ports: names.map((port) => NUMBERS[port]) }
-    const ports = names.map((port) => ({
-      name: port,
-      protocol: NUMBERS[port].protocol,
-      port: targets[port],
-    }))
-    const endpoints = [{ addresses: ['10.244.1.11'], nodeName: 'n1' }]
-    const slice = { addressType: 'IPv4', ports, endpoints, metadata }
-    return [
-      { apiVersion: 'v1', kind: 'Service', metadata, spec },
-      { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', ...slice },
-    ]
-  }
-  const apply = (...parts: readonly Part[]) => stage.write('scenario', manifest(...parts))
-  /** The ports where the requests arrived, or the errors they ended with. */
-  const arrivals = (answers: readonly Answer[]) =>
-    [...new Set(answers.map((answer) => (answer.ok ? String(answer.server.port) : answer.error)))].join()
-  const ask = (who: MemberName, protocol: Protocol) =>
-    stage.cluster.member(who).request({
-      to: who === 'n1' ? `127.0.0.1:${PORT}` : `${N1}:${PORT}`,
-      protocol,
-      count: 10,
-      concurrency: 10,
-      timeoutMs: 500,
+for (const family of FAMILIES) {
+  describe(`one number for TCP and UDP, ${family}`, () => {
+    const prefix = family === 'ipv4' ? '10.97.3.' : 'fd00:10:97::'
+    const nodePort = formatSocketAddress({ address: NODES.n1[family], port: PORT })
+    let stage: Stage
+    before(async () => {
+      stage = await startNodes({})
     })
-  const check = async (udp: string, tcp: string) => {
-    for (const who of ['client', 'p2', 'n1'] as const) {
-      await eventually(`${who} by UDP`, async () => arrivals(await ask(who, 'udp')) === udp)
-      await eventually(`${who} by TCP`, async () => arrivals(await ask(who, 'tcp')) === tcp)
+    after(() => stage[Symbol.asyncDispose]())
+
+    type PortName = 'dns' | 'dns-tcp' | 'sctp'
+    const NUMBERS = {
+      dns: { name: 'dns', protocol: 'UDP', port: 53, nodePort: PORT },
+      'dns-tcp': { name: 'dns-tcp', protocol: 'TCP', port: 53, nodePort: PORT },
+      sctp: { name: 'sctp', protocol: 'SCTP', port: 53, nodePort: PORT },
+    } as const
+
+    /** A service of these ports, and its slice, which says where they lead. */
+    function service(name: string, clusterIP: string, targets: Partial<Record<PortName, number>>): Part[] {
+      const names = Object.keys(targets) as PortName[]
+      const metadata = { namespace: 'scenario', name, labels: { 'kubernetes.io/service-name': name } }
+      const ipFamilies = [family === 'ipv4' ? 'IPv4' : 'IPv6']
+      const spec = {
+        type: 'NodePort',
+        clusterIP,
+        clusterIPs: [clusterIP],
+        ipFamilies,
+        ports: names.map((port) => NUMBERS[port]),
+      }
+      const ports = names.map((port) => ({
+        name: port,
+        protocol: NUMBERS[port].protocol,
+        port: targets[port],
+      }))
+      const endpoints = [{ addresses: [PODS.p1[family]], nodeName: 'n1' }]
+      const slice = { addressType: family === 'ipv4' ? 'IPv4' : 'IPv6', ports, endpoints, metadata }
+      return [
+        { apiVersion: 'v1', kind: 'Service', metadata, spec },
+        { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', ...slice },
+      ]
     }
-  }
+    const apply = (...parts: readonly Part[]) => stage.write('scenario', manifest(...parts))
+    /** The ports where the requests arrived, or the errors they ended with. */
+    const arrivals = (answers: readonly Answer[]) =>
+      [...new Set(answers.map((answer) => (answer.ok ? String(answer.server.port) : answer.error)))].join()
+    const ask = (who: MemberName, protocol: Protocol) =>
+      stage.cluster.member(who).request({
+        to: who === 'n1' ? loopbackAt(family, PORT) : nodePort,
+        protocol,
+        count: 10,
+        concurrency: 10,
+        timeoutMs: 500,
+      })
+    const check = async (udp: string, tcp: string) => {
+      for (const who of ['client', 'p2', 'n1'] as const) {
+        await eventually(`${who} by UDP`, async () => arrivals(await ask(who, 'udp')) === udp)
+        await eventually(`${who} by TCP`, async () => arrivals(await ask(who, 'tcp')) === tcp)
+      }
+    }
 
-  test('B22 each goes its way, goes and comes back without the other, and SCTP disturbs neither', async () => {
-    apply(...service('dns', '10.97.3.3', { dns: 5353, 'dns-tcp': 8080 }))
-    await check('5353', '8080')
-    const datagrams = await stage.cluster.client.load({
-      to: `${N1}:${PORT}`,
-      protocol: 'udp',
-      mode: 'new',
-      intervalMs: 10,
+    test('B22 each goes its way, goes and comes back without the other, and SCTP disturbs neither', async () => {
+      apply(...service('dns', `${prefix}3`, { dns: 5353, 'dns-tcp': 8080 }))
+      await check('5353', '8080')
+      const datagrams = await stage.cluster.client.load({
+        to: nodePort,
+        protocol: 'udp',
+        mode: 'new',
+        intervalMs: 10,
+      })
+      apply(...service('dns', `${prefix}3`, { dns: 5353 }))
+      await check('5353', 'ECONNREFUSED')
+      apply(...service('dns', `${prefix}3`, { dns: 5353, 'dns-tcp': 9090 }))
+      await check('5353', '9090')
+      apply(
+        ...service('dns', `${prefix}3`, { dns: 5353, 'dns-tcp': 9090 }),
+        ...service('other', `${prefix}4`, { sctp: 5000 }),
+      )
+      await check('5353', '9090')
+      await datagrams.report(20)
+      assert.deepEqual((await datagrams.end()).failures, [])
     })
-    apply(...service('dns', '10.97.3.3', { dns: 5353 }))
-    await check('5353', 'ECONNREFUSED')
-    apply(...service('dns', '10.97.3.3', { dns: 5353, 'dns-tcp': 9090 }))
-    await check('5353', '9090')
-    apply(
-      ...service('dns', '10.97.3.3', { dns: 5353, 'dns-tcp': 9090 }),
-      ...service('other', '10.97.3.4', { sctp: 5000 }),
-    )
-    await check('5353', '9090')
-    await datagrams.report(20)
-    assert.deepEqual((await datagrams.end()).failures, [])
   })
-})
+}
