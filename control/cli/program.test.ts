@@ -70,7 +70,7 @@ describe('commands and their options', () => {
       ],
     ],
     [
-      'run --source files:a --node-name n1 --bpf-root /sys/fs/bpf/x/ --cgroup-root /c --socket-load-balancing annotated --netns-dir /n/ --map-size flows4=16 --map-size lists=8 --map-size flows4=32 -v 3 --logging-format json',
+      'run --source files:a --node-name n1 --bpf-root /sys/fs/bpf/x/ --cgroup-root /c --socket-load-balancing all --netns-dir /n/ --map-size flows4=16 --map-size lists=8 --map-size flows4=32 -v 3 --logging-format json',
       [
         'run',
         {
@@ -78,7 +78,7 @@ describe('commands and their options', () => {
           nodeName: 'n1',
           bpfRoot: '/sys/fs/bpf/x',
           cgroupRoot: '/c',
-          socketLoadBalancing: 'annotated',
+          socketLoadBalancing: 'all',
           netnsDir: '/n',
           mapSizes: { flows4: 32, lists: 8 },
           ...TRAFFIC,

@@ -129,7 +129,7 @@ function addRun(program: Command, commands: Commands): void {
     .addOption(
       option(
         '--socket-load-balancing <WHOSE>',
-        `whose sockets are served: host, the node's own; annotated, also of pods that say ${SOCKET_ANNOTATION}: "true"; all, but of pods that say "false"`,
+        `whose sockets are served: host, the node's own and of pods that say ${SOCKET_ANNOTATION}: "true"; all, but of pods that say "false"`,
       )
         .choices(SOCKET_MODES)
         .default('host'),

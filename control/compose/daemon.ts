@@ -54,11 +54,7 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
   await using _lock = await lockNode()
   logStart(options, version, log)
   try {
-    const source = await startSource(
-      { ...options, withPods: options.socketLoadBalancing !== 'host' },
-      log,
-      abort.signal,
-    )
+    const source = await startSource({ ...options, withPods: true }, log, abort.signal)
     const cgroupRoot = await prepareMounts(options, log)
     const { dataplane, adopted } = await startDataplane(options, packetSettings(options), log)
     const started = { source, cgroupRoot, dataplane, adopted }

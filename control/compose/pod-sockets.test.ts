@@ -72,8 +72,7 @@ describe('the follower of whose sockets are served', () => {
     }).toSorted()
 
   const rows: readonly { mode: SocketMode; expected: readonly string[] }[] = [
-    { mode: 'host', expected: [] },
-    { mode: 'annotated', expected: ['1 1'] },
+    { mode: 'host', expected: ['1 1'] },
     { mode: 'all', expected: ['2 0'] },
   ]
   for (const { mode, expected } of rows) {
@@ -90,21 +89,42 @@ describe('the follower of whose sockets are served', () => {
     })
   }
 
-  test('until everything is known, what an earlier daemon wrote stays; in mode host it goes at once', () => {
+  for (const { mode, content, not } of [
+    { mode: 'host', content: 'false', not: 'true' },
+    { mode: 'all', content: 'true', not: 'false' },
+  ] as const) {
+    test(`${mode}: no network namespace is looked at while no pod wants it otherwise`, () => {
+      tell('a', '10.1.1.1', content)
+      source.synced()
+      const follower = follow(mode)
+      follower.refresh()
+      assert.deepEqual([looks, held()], [0, []])
+      tell('a', '10.1.1.1', not)
+      follower.objectsChanged()
+      assert.deepEqual([looks, held().length], [1, 1])
+      source.apply([{ kind: 'Pod', key: 'shop/a', object: undefined }])
+      follower.objectsChanged()
+      assert.deepEqual([looks, held()], [1, []])
+    })
+  }
+
+  test('until everything is known, what an earlier daemon wrote stays', () => {
     tell('a', '10.1.1.1', 'true')
     source.synced()
-    follow('annotated').refresh()
+    follow('host').refresh()
     store = new Store('n1', { changed: () => undefined, note: () => undefined })
     source = store.attach('files:a')
-    follow('annotated').refresh()
+    follow('host').refresh()
     assert.deepEqual(held(), ['1 1'])
+    source.synced()
     follow('host').refresh()
     assert.deepEqual(held(), [])
   })
 
   test('objects that are no pods cost no look', () => {
+    tell('a', '10.1.1.1', 'true')
     source.synced()
-    const follower = follow('annotated')
+    const follower = follow('host')
     follower.objectsChanged()
     assert.equal(looks, 1)
     source.apply([{ kind: 'ServiceCIDR', key: 'a', object: { name: 'a', cidrs: [] } }])
@@ -112,13 +132,13 @@ describe('the follower of whose sockets are served', () => {
     assert.equal(looks, 1)
     tell('b', '10.1.1.2', 'true')
     follower.objectsChanged()
-    assert.deepEqual([looks, held()], [2, ['2 1']])
+    assert.deepEqual([looks, held()], [2, ['1 1', '2 1']])
   })
 
   test('a word that says nothing is told once', () => {
     tell('a', '10.1.1.1', 'maybe')
     source.synced()
-    const follower = follow('annotated')
+    const follower = follow('host')
     follower.refresh()
     follower.refresh()
     assert.equal(warnings.length, 1)
@@ -126,6 +146,7 @@ describe('the follower of whose sockets are served', () => {
   })
 
   test('namespaces that may not be entered are an error of the repetition, not of a change', () => {
+    tell('a', '10.1.1.1', 'false')
     source.synced()
     const follower = new PodSocketsFollower({
       mode: 'all',

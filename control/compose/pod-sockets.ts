@@ -27,8 +27,8 @@ export class PodSocketsFollower {
 
   /** Objects may have changed. Cheap when none that matters has. Never throws. */
   objectsChanged(): void {
-    const { mode, store } = this.#options
-    if (mode === 'host' || !store.synced || store.podChanges === this.#seenChanges) return
+    const { store } = this.#options
+    if (!store.synced || store.podChanges === this.#seenChanges) return
     try {
       this.refresh()
     } catch {
@@ -39,21 +39,19 @@ export class PodSocketsFollower {
 
   /**
    * Looks at pods and namespaces as they are now. Until the source has told everything once, what an earlier daemon wrote
-   * stays in force. Throws BpfError when the namespaces may not be entered, or the map not be written.
+   * stays in force. While every pod is content with the mode no network namespace is looked at. Throws BpfError when they
+   * may not be entered, or the map not be written.
    */
   refresh(): void {
     const { mode, store, folder, map, log } = this.#options
-    if (mode === 'host') {
-      writeServedNetns(map, new Map())
-      return
-    }
     if (!store.synced) return
     this.#seenChanges = store.podChanges
     const { choices, problems } = podSockets(store.pods.values(), store.namespaces)
     const messages = problems.map(({ object, field, message }) => `${object}: ${field}: ${message}`)
     for (const message of messages) if (!this.#told.has(message)) log.warn(message)
     this.#told = new Set(messages)
-    const changes = writeServedNetns(map, servedNetns(mode, folder.list(), choices))
+    const isContent = choices.values().every((isServed) => isServed === (mode === 'all'))
+    const changes = writeServedNetns(map, isContent ? new Map() : servedNetns(mode, folder.list(), choices))
     if (changes > 0) log.debug('whose sockets are served has changed', { namespaces: changes })
   }
 }

@@ -18,7 +18,7 @@ export interface StartedSource {
 
 /** What to read, and for which node. */
 export interface SourceChoice extends Pick<RunOptions, 'source' | 'nodeName'> {
-  /** Also this node's pods and the namespaces, where that takes more than to read on. */
+  /** Also this node's pods and the namespaces, where that takes more than to read on. Default: no. */
   readonly withPods?: boolean
 }
 

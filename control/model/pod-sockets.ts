@@ -6,10 +6,8 @@
 import { parseAddress } from './address.ts'
 import type { Namespace, Pod, Problem } from './types.ts'
 
-/**
- * Whose sockets are served: the node's own processes alone; also the pods that ask for it; all but the pods that refuse.
- */
-export const SOCKET_MODES = ['host', 'annotated', 'all'] as const
+/** Whose sockets are served: those of the node's own processes and of pods that ask for it; all but of pods that refuse. */
+export const SOCKET_MODES = ['host', 'all'] as const
 export type SocketMode = (typeof SOCKET_MODES)[number]
 
 /**

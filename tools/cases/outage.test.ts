@@ -120,3 +120,20 @@ test('B41 API server down: it is refused what it asks for, and tries on', async 
   rig.server.behaviour.forbidden.clear()
   await rig.converged(client)
 })
+
+for (const how of ['forbidden', 'absent'] as const) {
+  test(`pods and namespaces that are ${how} hold up nothing, and are told once, as information`, async () => {
+    await using rig = await Rig.start()
+    rig.put(web, webSlice)
+    for (const resource of ['pods', 'namespaces'] as const) rig.server.behaviour[how].add(resource)
+    const client = rig.client({ withPods: true })
+    await rig.converged(client)
+    const toldOf = () => client.log.filter((line) => line.includes('resources: [pods, namespaces]'))
+    await eventually('it is told', () => toldOf().length > 0)
+    const asked = () => rig.server.requests.filter(({ resource }) => resource === 'pods').length
+    if (how === 'forbidden') await eventually('it is asked again', () => asked() > 2)
+    assert.equal(toldOf().length, 1)
+    assert.equal(JSON.parse(toldOf()[0] ?? '').level, 'info')
+    assert.deepEqual([client.store.synced, client.store.problems, client.problems], [true, [], []])
+  })
+}

@@ -168,6 +168,7 @@ export class ReflectorRig implements Disposable {
             listed: () => {
               this.listed += 1
             },
+            unavailable: () => undefined,
             changed: () => undefined,
             note: (message) => this.notes.push(message),
           },

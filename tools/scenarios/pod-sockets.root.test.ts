@@ -79,7 +79,7 @@ for (const source of ['files', 'kubernetes'] as const) {
     let stage: Stage
     before(async () => {
       stage = await start(
-        'annotated',
+        'host',
         source,
         namespaceObject('plain'),
         namespaceObject('fast', 'true'),
@@ -173,15 +173,5 @@ describe('all pods but those that refuse', () => {
     await stage.daemon('n1').startUntilReady()
     assert.equal(await isServedAtSocket(pod('p2')), false)
     assert.equal(await isServedAtSocket(pod('p1')), true)
-  })
-})
-
-describe("the node's own sockets alone", () => {
-  test('no pod is served at its sockets, whatever it says', async () => {
-    await using stage = await start('host', 'files', podObject('p1', 'plain', 'true'))
-    assert.equal(await isServedAtSocket(stage.cluster.node('n1')), true)
-    for (const name of ['p1', 'p4'] as const) {
-      assert.equal(await isServedAtSocket(stage.cluster.pod(name)), false, name)
-    }
   })
 })

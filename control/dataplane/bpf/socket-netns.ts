@@ -20,7 +20,6 @@ export function servedNetns(
   choices: ReadonlyMap<string, boolean>,
 ): ReadonlyMap<bigint, boolean> {
   const served = new Map<bigint, boolean>()
-  if (mode === 'host') return served
   for (const { cookie, addresses } of namespaces) {
     const choice = addresses.map((address) => choices.get(address)).find((each) => each !== undefined)
     if (choice !== undefined && choice !== (mode === 'all')) served.set(cookie, choice)

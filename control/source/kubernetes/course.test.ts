@@ -307,13 +307,23 @@ describe('kinds that a cluster need not have', () => {
     assert.deepEqual([course.isListed, course.failures, course.trouble?.about], [true, 1, 'resource'])
   })
 
-  test('pods and namespaces are among them, and need a role of their own', () => {
+  test('are no trouble when a proxy need not read them: pods and namespaces, asked for more and more rarely', () => {
     const more = resourcesFor('n1', true).filter(({ plural }) => ['pods', 'namespaces'].includes(plural))
     assert.equal(more.length, 2)
     for (const resource of more) {
-      const course = after(fresh, 'streaming list', refused(403), at(resource))
-      assert.equal(course.isListed, true)
-      assert.match(course.trouble?.message ?? '', /^may not be read; bind the ClusterRole sluice-pods /)
+      const delays: number[] = []
+      let course = { ...watching, isListed: false }
+      for (let i = 0; i < 8; i++) {
+        course = after(course, 'watch', refused(403), at(resource))
+        delays.push(course.delayMs)
+        assert.deepEqual(
+          [course.isListed, course.isWithheld, course.isAbsent, course.trouble, course.version],
+          [true, true, false, undefined, '7'],
+        )
+      }
+      assert.deepEqual(delays, [100, 300, 900, 2700, 8100, 24_300, timing.absentMs, timing.absentMs])
+      assert.equal(listedAt(course, '8').isWithheld, false)
+      assert.deepEqual([goesWell(course).isWithheld, goesWell(course).failures], [false, 0])
     }
   })
 

@@ -17,6 +17,8 @@ export interface Course {
   readonly isListed: boolean
   /** The server has no such kind of objects, which is allowed. */
   readonly isAbsent: boolean
+  /** The server does not show this kind, which is no trouble (`Resource.whenWithheld`). What is known stays in force. */
+  readonly isWithheld: boolean
   /** What the server has not refused yet. */
   readonly streamingLists: boolean
   readonly fieldSelector: boolean
@@ -89,6 +91,7 @@ export function initialCourse(contentType: 'protobuf' | 'json'): Course {
     continueToken: '',
     isListed: false,
     isAbsent: false,
+    isWithheld: false,
     streamingLists: true,
     fieldSelector: true,
     protobuf: contentType === 'protobuf',
@@ -163,12 +166,27 @@ export function movedTo(course: Course, version: string): Course {
 
 /** Everything has been listed, and a watch can go on from here. */
 export function listedAt(course: Course, version: string): Course {
-  return { ...course, version, continueToken: '', isListed: true, isAbsent: false, pages: true }
+  return {
+    ...course,
+    version,
+    continueToken: '',
+    isListed: true,
+    isAbsent: false,
+    isWithheld: false,
+    pages: true,
+  }
 }
 
 /** A watch goes well: it has lasted for longer than the shortest pause after a failure. */
 export function goesWell(course: Course): Course {
-  return { ...course, failures: 0, expiries: 0, wasUnauthorized: false, trouble: undefined }
+  return {
+    ...course,
+    isWithheld: false,
+    failures: 0,
+    expiries: 0,
+    wasUnauthorized: false,
+    trouble: undefined,
+  }
 }
 
 // ---- what an outcome leads to ----
@@ -269,7 +287,13 @@ function afterRefusal(
     const trouble = serverTrouble('refuses the credentials (401): renew the token or the certificate')
     return { ...failed(course, about, trouble, retryAfterMs), wasUnauthorized: true }
   }
-  const forbidden = `may not be read; bind the ClusterRole ${resource.role}`
+  if (status.code === 403 && resource.whenWithheld !== undefined) {
+    // Soon at first, for a server that has just started refuses everybody; in the end as rarely as what is absent.
+    const patient = { resource, timing: { ...timing, backoffMaxMs: timing.absentMs }, chance }
+    const next = failed(course, patient, undefined, retryAfterMs)
+    return { ...next, isListed: true, isWithheld: true, trouble: undefined }
+  }
+  const forbidden = 'may not be read; bind the ClusterRole system:node-proxier'
   const trouble = resourceTrouble(status.code === 403 ? forbidden : 'cannot be read', status)
   const next = failed(course, about, trouble, retryAfterMs)
   return status.code === 403 && resource.isOptional ? { ...next, isListed: true } : next

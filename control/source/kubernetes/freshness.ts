@@ -10,7 +10,7 @@ export interface Silence {
   readonly startedMs: number
   /** When the server last said something of the kind; undefined: it has not yet. */
   readonly heardMs: number | undefined
-  /** It said that it has no such kind, which is asked for again after `Timing.absentMs`. */
+  /** It said that it has no such kind, or none to show, which is asked for again after `Timing.absentMs`. */
   readonly isAbsent: boolean
 }
 

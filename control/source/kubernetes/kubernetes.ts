@@ -17,7 +17,7 @@ export interface KubernetesOptions {
   readonly apiServer?: string | undefined
   /** The Node object of this node. */
   readonly nodeName: string
-  /** Also follow this node's pods and the namespaces. */
+  /** Also follow this node's pods and the namespaces, where the server shows them. */
   readonly withPods?: boolean
   /** Protobuf unless the server refuses it. */
   readonly contentType?: 'protobuf' | 'json'
@@ -60,6 +60,9 @@ class Follower {
   readonly #listener: SourceListener
   readonly #reflectors: ReadonlyMap<Resource, Reflector>
   readonly #unlisted: Set<Resource>
+  readonly #log: Pick<Logger, 'info'>
+  /** What has been told of kinds that are withheld. */
+  readonly #told = new Set<string>()
 
   constructor(options: KubernetesOptions, reader: CredentialReader, listener: SourceListener) {
     const { nodeName, contentType = 'protobuf', clock } = options
@@ -69,6 +72,7 @@ class Follower {
     this.#connection = new ApiConnection(reader, timing)
     this.#reader = reader
     this.#listener = listener
+    this.#log = options.log
     this.#unlisted = new Set(resources)
     this.#reflectors = new Map(
       resources.map((resource) => [
@@ -79,6 +83,7 @@ class Follower {
           listener: {
             apply: (changes) => listener.apply(changes),
             listed: () => this.#listed(resource),
+            unavailable: () => this.#withheld(resource),
             changed: () => listener.problems(this.#problems()),
             note: (message) => listener.note(message),
           },
@@ -103,6 +108,13 @@ class Follower {
 
   #listed(resource: Resource): void {
     if (this.#unlisted.delete(resource) && this.#unlisted.size === 0) this.#listener.synced()
+  }
+
+  /** Told once for all kinds that it is about. */
+  #withheld({ plural, whenWithheld }: Resource): void {
+    if (whenWithheld === undefined || this.#told.has(whenWithheld)) return
+    this.#told.add(whenWithheld)
+    this.#log.info(whenWithheld, { resource: plural })
   }
 
   /** The server's troubles are the same for all kinds, and are told once. */

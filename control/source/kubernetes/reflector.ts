@@ -33,6 +33,8 @@ export interface ReflectorListener {
   apply(changes: readonly Change[]): void
   /** Everything has been told once. */
   listed(): void
+  /** The server does not have the kind, or does not show it, and that is no trouble. */
+  unavailable(): void
   /** What is wrong has changed. */
   changed(): void
   note(message: string): void
@@ -91,8 +93,12 @@ export class Reflector {
   /** See `Source.freshness`. */
   get freshness(): Freshness {
     const { resource, clock, timing } = this.#parts
-    const { isAbsent } = this.#course
-    const silence = { kind: resource.kind, startedMs: this.#startedMs, heardMs: this.#heardMs, isAbsent }
+    const silence = {
+      kind: resource.kind,
+      startedMs: this.#startedMs,
+      heardMs: this.#heardMs,
+      isAbsent: isUnavailable(this.#course),
+    }
     return freshnessOf(silence, clock.nowMs(), timing)
   }
 
@@ -120,6 +126,7 @@ export class Reflector {
       this.#inventory.beginList()
       this.#apply(this.#inventory.endList())
     }
+    if (isUnavailable(next) && !isUnavailable(before)) listener.unavailable()
     if (next.isListed && !before.isListed) listener.listed()
     if (next.trouble !== before.trouble) listener.changed()
   }
@@ -324,6 +331,10 @@ function reasonOf(error: unknown): string {
     return [...new Set(error.errors.map(reasonOf))].join(', ')
   }
   return error.message || error.name
+}
+
+function isUnavailable({ isAbsent, isWithheld }: Course): boolean {
+  return isAbsent || isWithheld
 }
 
 function isAboutObject(item: Item): item is ObjectItem {

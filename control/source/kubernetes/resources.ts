@@ -13,11 +13,17 @@ export interface Resource {
   readonly fieldSelectorIsOptional: boolean
   /** A cluster may not have it, or may not show it: that is as good as having none of it. */
   readonly isOptional: boolean
-  /** The ClusterRole that allows to read it. */
-  readonly role: string
+  /**
+   * What a person is told once where the server does not show it, which then is no trouble. Undefined: a proxy's role,
+   * `system:node-proxier`, allows to read it.
+   */
+  readonly whenWithheld: string | undefined
 }
 
-const NODE_PROXIER = 'system:node-proxier'
+const PODS_WITHHELD =
+  'what pods and namespaces say by sluice.dev/socket-load-balancing is not heard: the API server does not show them. It ' +
+  'does to a ClusterRole with the rule {apiGroups: [""], resources: [pods, namespaces], verbs: [list, watch]}, such as ' +
+  'sluice-pods in deploy/install.yaml; nothing else needs it'
 
 /**
  * The selectors are kube-proxy's. A Service with the label `service-proxy-name` is another proxy's: that it comes to
@@ -30,12 +36,15 @@ export function resourcesFor(nodeName: string, withPods = false): readonly Resou
 }
 
 function podResources(nodeName: string): readonly Resource[] {
-  const common = { labelSelector: undefined, fieldSelectorIsOptional: false, isOptional: true } as const
-  const role = 'sluice-pods (deploy/install.yaml has it)'
+  const common = {
+    labelSelector: undefined,
+    fieldSelectorIsOptional: false,
+    isOptional: true,
+    whenWithheld: PODS_WITHHELD,
+  } as const
   return [
     {
       ...common,
-      role,
       kind: 'Pod',
       plural: 'pods',
       path: '/api/v1/pods',
@@ -43,7 +52,6 @@ function podResources(nodeName: string): readonly Resource[] {
     },
     {
       ...common,
-      role,
       kind: 'Namespace',
       plural: 'namespaces',
       path: '/api/v1/namespaces',
@@ -63,7 +71,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: 'spec.clusterIP!=None',
       fieldSelectorIsOptional: true,
       isOptional: false,
-      role: NODE_PROXIER,
+      whenWithheld: undefined,
     },
     {
       kind: 'EndpointSlice',
@@ -73,7 +81,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: undefined,
       fieldSelectorIsOptional: false,
       isOptional: false,
-      role: NODE_PROXIER,
+      whenWithheld: undefined,
     },
     {
       kind: 'Node',
@@ -83,7 +91,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: `metadata.name=${nodeName}`,
       fieldSelectorIsOptional: false,
       isOptional: false,
-      role: NODE_PROXIER,
+      whenWithheld: undefined,
     },
     {
       // Stable since Kubernetes 1.33 (KEP-1880).
@@ -94,7 +102,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: undefined,
       fieldSelectorIsOptional: false,
       isOptional: true,
-      role: NODE_PROXIER,
+      whenWithheld: undefined,
     },
   ]
 }
