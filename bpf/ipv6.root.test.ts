@@ -1,6 +1,8 @@
 /** What is IPv6's own: extension headers, fragments, and what belongs to one link alone. */
 import assert from 'node:assert/strict'
 import { describe as group, test } from 'node:test'
+import { nodeAddressFlag } from '../control/layout/generated.ts'
+import { addressBytes } from '../control/model/address.ts'
 import {
   ETHERNET_HEADER,
   EXTENSIONS,
@@ -223,4 +225,23 @@ group('fragments', () => {
     ))
       assert.ok(node.receive(POINT, part).untouched)
   })
+})
+
+test('B49 from a neighbour nothing for ::1 is translated or refused, whoever serves', () => {
+  using node = nodeWithBoth()
+  const address = addressBytes('::1')
+  const flags = nodeAddressFlag.NODE_PORT | nodeAddressFlag.LOOPBACK
+  node.datapath.nodeAddresses.set({ address }, { address, flags })
+  node.datapath.setFilterBit('frontend', '::1')
+  for (const protocol of ['tcp', 'udp'] as const) {
+    node.services.addService({ protocol, clusterIp: '10.96.0.20:80', nodePort: 30_080, backends: [BACKEND] })
+    node.services.addService({ protocol, clusterIp: '10.96.0.21:80', nodePort: 30_081 })
+  }
+  for (const device of [UPLINK, PORT1, POINT])
+    for (const from of [CLIENT, '[::1]:4000'])
+      for (const to of ['[::1]:30080', '[::1]:30081', '[::1]:9999']) {
+        const ends = { family, from, to } as const
+        for (const frame of [tcp({ ...ends, flags: 'SYN' }), udp(ends)])
+          assert.ok(node.receive(device, frame).untouched, `${from} > ${to} on ${device.name}`)
+      }
 })
