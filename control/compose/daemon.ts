@@ -22,6 +22,7 @@ import { SyncLoop } from '../sync/loop.ts'
 import type { SyncObserver } from '../sync/parts.ts'
 import { type DropCounts, DropReport } from './drop-report.ts'
 import { checkKernel, checkPrivileges, kernelHas, prepareMounts } from './host.ts'
+import { LocalSctp } from './local-sctp.ts'
 import { lockNode } from './lock.ts'
 import { keepMetrics } from './metrics.ts'
 import { NodeFollower } from './node-follower.ts'
@@ -116,6 +117,7 @@ async function serve(daemon: Daemon): Promise<void> {
   const { bpfRoot } = options
   const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, log })
   const netfilter = createNetfilter({ marks, nodePorts, families: families.filter(kernelHas), log })
+  const localSctp = new LocalSctp(netfilter)
   const startedMs = clock.nowMs()
   const metrics = keepMetrics({
     families,
@@ -130,9 +132,13 @@ async function serve(daemon: Daemon): Promise<void> {
   const { loop, follower, firstSync } = buildPipeline(daemon, attachments, {
     observers: [
       metrics.observer,
+      { synced: (outcome) => localSctp.synced(outcome) },
       { synced: ({ desired }) => servers.healthChecks.setChecks(desired.healthChecks) },
     ],
-    addresses: (addresses) => servers.setAddresses(addresses),
+    addresses: (addresses) => {
+      servers.setAddresses(addresses)
+      localSctp.setAddresses(addresses)
+    },
   })
   const servers = await startServers({
     ...options,

@@ -3,6 +3,8 @@ import { test } from 'node:test'
 import type { Family } from '../../model/types.ts'
 import type { CommandResult, RunCommand } from './command.ts'
 import { createNetfilter, removeNetfilter } from './netfilter.ts'
+import { sctpChains } from './sctp-output.ts'
+import { backend, sctpPort } from './sctp-output-fixtures.ts'
 
 const MISSING: CommandResult = { code: undefined, stdout: '', stderr: 'spawn ENOENT' }
 const GOOD: CommandResult = { code: 0, stdout: '', stderr: '' }
@@ -116,6 +118,52 @@ test('the jump is not added a second time when only a rule of our chain is missi
   await netfilter.ensure()
   assert.equal(inputs.length, 1)
   assert.equal(inputs[0]?.includes('-I FORWARD'), false)
+})
+
+const SCTP = sctpChains(
+  [
+    sctpPort({
+      frontends: [{ kind: 'ClusterIP', address: '10.96.0.1', port: 80 }],
+      backends: [backend('10.1.0.1', 90)],
+    }),
+  ],
+  [],
+)
+
+test('without SCTP services no command runs for them, and the same chains are written once', async () => {
+  const { netfilter, calls } = setUp({ nft: GOOD })
+  await netfilter.setSctp([])
+  assert.deepEqual(calls, [])
+  await netfilter.setSctp(SCTP)
+  await netfilter.setSctp([...SCTP])
+  assert.deepEqual(calls, ['nft -j list table inet sluice', 'nft -f -'])
+  await netfilter.setSctp([])
+  assert.equal(calls.length, 4)
+})
+
+test('a kernel that refuses the chains for SCTP gets the others; it is told once, and tried again', async () => {
+  const lines: string[] = []
+  const inputs: string[] = []
+  const netfilter = createNetfilter({
+    marks: { masquerade: 1 << 14, accept: 1 << 13 },
+    nodePorts: { first: 30_000, last: 32_767 },
+    families: [],
+    log: { info: (text) => lines.push(`info ${text}`), warn: (text) => lines.push(`warn ${text}`) },
+    run: async (_, input) => {
+      if (input === undefined) return ABSENT
+      inputs.push(input)
+      return input.includes('sctp_output') ? { code: 1, stdout: '', stderr: 'not supported' } : GOOD
+    },
+  })
+  for (const chains of [SCTP, [...SCTP]]) await netfilter.setSctp(chains)
+  await netfilter.ensure()
+  const what = inputs.map((input) => input.includes('sctp_output'))
+  assert.deepEqual(what, [true, false, true, false])
+  assert.equal(lines.filter((line) => line.startsWith('warn')).length, 1)
+  assert.match(
+    lines[0] ?? '',
+    /^warn cannot install the chains for SCTP .* exit code 1: not supported.*again/,
+  )
 })
 
 test('where nothing of ours is, removing runs no command that changes anything', async () => {

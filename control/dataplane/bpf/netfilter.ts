@@ -21,13 +21,16 @@ import {
   restoreText,
 } from './forward-rules.ts'
 import {
+  fixedChains,
   type Marks,
   masqueradePorts,
+  otherChains,
   type PortRange,
   TABLE,
   tableDifferences,
   tableText,
 } from './nft-table.ts'
+import type { Chain } from './sctp-output.ts'
 
 export interface NetfilterOptions {
   readonly marks: Marks
@@ -46,6 +49,12 @@ export interface Netfilter {
    * once for as long as it lasts. Never rejects: the datapath works for most traffic without these rules.
    */
   ensure(): Promise<void>
+  /**
+   * The table is to have these chains beside the fixed ones (sctp-output.ts), and no others. Runs no command where they
+   * are as before. Until the first call those of an earlier process stay. What fails is told like the rest, hinders
+   * nothing else, and is tried again by `ensure`. Never rejects.
+   */
+  setSctp(chains: readonly Chain[]): Promise<void>
 }
 
 /** `-C` found no such rule (1), or a chain or extension in it does not exist (2, legacy). Others are no answer. */
@@ -55,30 +64,47 @@ const ABSENT_CODES: readonly (number | undefined)[] = [1, 2]
 const JUMPS_MAX = 16
 
 export function createNetfilter(options: NetfilterOptions): Netfilter {
-  const { marks, nodePorts, families, log } = options
+  const { families, log, marks } = options
   const run = options.run ?? runCommand
-  /** By finding: it was all there when it was last looked at. */
-  let complete: readonly boolean[] = []
-  let known = new Set<string>()
+  const fixed = fixedChains(marks, masqueradePorts(options.nodePorts))
+  /** Undefined while the services are not known. */
+  let sctp: readonly Chain[] | undefined
+  /** By place, the table's first and one for each family: what was found when it was last looked at. */
+  const found: Finding[] = []
+  /** One at a time: each looks first and then writes. */
+  let last = Promise.resolve()
+  const inTurn = (act: () => Promise<void>) => (last = last.then(act))
 
-  const ensure = async (): Promise<void> => {
-    const findings = [await ensureTable(run, marks, masqueradePorts(nodePorts))]
-    for (const family of families) findings.push(await ensureForward(run, family, marks.accept))
-    for (const [i, { changes }] of findings.entries()) {
-      // The first time it is an installation; afterwards somebody took away what was there.
-      for (const change of changes) {
-        if (complete[i] === true) log.warn(`repaired ${change}: something else had changed or removed it`)
-        else log.info(`installed ${change}`)
-      }
-    }
-    const problems = findings.flatMap((finding) => finding.problems)
-    const notes = findings.flatMap(({ note }) => note ?? [])
-    for (const problem of problems) if (!known.has(problem)) log.warn(problem)
-    for (const note of notes) if (!known.has(note)) log.info(note)
-    known = new Set([...problems, ...notes])
-    complete = findings.map((finding) => finding.problems.length === 0)
+  const tell = (place: number, finding: Finding) => {
+    const before = found[place]
+    found[place] = finding
+    for (const text of finding.problems) if (before?.problems.includes(text) !== true) log.warn(text)
+    if (finding.note !== undefined && finding.note !== before?.note) log.info(finding.note)
   }
-  return { ensure }
+  const tellChanges = (place: number, { changes }: Finding) => {
+    // The first time it is an installation; afterwards somebody took away what was there.
+    const wasComplete = found[place]?.problems.length === 0
+    for (const change of changes) {
+      if (wasComplete) log.warn(`repaired ${change}: something else had changed or removed it`)
+      else log.info(`installed ${change}`)
+    }
+  }
+  const ensure = async (): Promise<void> => {
+    const findings = [await ensureTable(run, fixed, sctp)]
+    for (const family of families) findings.push(await ensureForward(run, family, marks.accept))
+    for (const [place, finding] of findings.entries()) tellChanges(place, finding)
+    for (const [place, finding] of findings.entries()) tell(place, finding)
+  }
+  const setSctp = (chains: readonly Chain[]): Promise<void> => {
+    const isSame = tableText(chains) === tableText(sctp ?? [])
+    sctp = chains
+    if (isSame) return last
+    return inTurn(async () => {
+      // A later call may have brought others, and writes them.
+      if (sctp === chains) tell(0, await ensureTable(run, fixed, chains))
+    })
+  }
+  return { ensure: () => inTurn(ensure), setSctp }
 }
 
 /** What was done, and what could not be. */
@@ -91,12 +117,30 @@ interface Finding {
 
 const NOTHING: Finding = { changes: [], problems: [] }
 
-async function ensureTable(run: RunCommand, marks: Marks, ports: PortRange): Promise<Finding> {
+async function ensureTable(
+  run: RunCommand,
+  fixed: readonly Chain[],
+  sctp: readonly Chain[] | undefined,
+): Promise<Finding> {
   const listing = await run(['nft', '-j', 'list', 'table', ...TABLE.split(' ')])
-  if (listing.code === 0 && tableDifferences(listing.stdout, marks, ports).length === 0) return NOTHING
+  const held = listing.code === 0 ? listing.stdout : ''
+  const wanted = [...fixed, ...(sctp ?? [])]
+  const others = sctp === undefined ? [] : otherChains(held, wanted)
+  if (tableDifferences(held, wanted).length === 0 && others.length === 0) return NOTHING
   const argv = ['nft', '-f', '-']
-  const result = await run(argv, tableText(marks, ports))
-  if (result.code === 0) return { changes: [`nft table ${TABLE}`], problems: [] }
+  const changes = [`nft table ${TABLE}`]
+  const result = await run(argv, tableText(wanted))
+  if (result.code === 0) return { changes, problems: [] }
+  if (wanted.length > fixed.length) {
+    // Nothing of it happened. The others must not wait for what the kernel or nft does not know.
+    const isWhole = tableDifferences(held, fixed).length === 0
+    if (isWhole || (await run(argv, tableText(fixed))).code === 0) {
+      const text = `cannot install the chains for SCTP in the nft table ${TABLE}: ${describeFailure(argv, result)}. \
+Processes of this node do not reach SCTP services, or not by their latest endpoints; it is tried again. The kernel needs \
+NF_CT_PROTO_SCTP and nft_numgen.`
+      return { changes: isWhole ? [] : changes, problems: [text] }
+    }
+  }
   return problem(
     `cannot install the nft table ${TABLE}: ${describeFailure(argv, result)}. External clients of a backend on ` +
       'another node get no answer without it; install nftables, or load the kernel module nf_tables.',

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { masqueradePorts, tableDifferences, tableText } from './nft-table.ts'
+import { fixedChains, masqueradePorts, otherChains, tableDifferences, tableText } from './nft-table.ts'
 
 const marks = { masquerade: 1 << 14, accept: 1 << 13 }
 const ports = { first: 1024, last: 29_999 }
 
 test('the table replaces an older one in one transaction, and clears the mark before it masquerades', () => {
   assert.equal(
-    tableText(marks, ports),
+    tableText(fixedChains(marks, ports)),
     `add table inet sluice
 delete table inet sluice
 table inet sluice {
@@ -33,8 +33,14 @@ table inet sluice {
 })
 
 test('bit 31 is a mask like the others', () => {
-  assert.match(tableText({ masquerade: 1 << 31, accept: 1 }, ports), /meta mark & 0x80000000 == 0 return/)
-  assert.match(tableText({ masquerade: 1 << 31, accept: 1 }, ports), /meta mark set meta mark & 0x7fffffff /)
+  assert.match(
+    tableText(fixedChains({ masquerade: 1 << 31, accept: 1 }, ports)),
+    /meta mark & 0x80000000 == 0 return/,
+  )
+  assert.match(
+    tableText(fixedChains({ masquerade: 1 << 31, accept: 1 }, ports)),
+    /meta mark set meta mark & 0x7fffffff /,
+  )
 })
 
 describe('masqueraded connections keep clear of the node ports', () => {
@@ -111,20 +117,26 @@ describe('what differs from the table that should be there', () => {
   for (const [name, nftables, differences] of rows) {
     test(name, () => {
       const listing = JSON.stringify({ nftables: [{ metainfo: { version: '1.0.6' } }, ...nftables] })
-      assert.deepEqual(tableDifferences(listing, marks, ports), differences)
+      assert.deepEqual(tableDifferences(listing, fixedChains(marks, ports)), differences)
     })
   }
 
   test('other marks or ports than those of the table', () => {
     const listing = JSON.stringify({ nftables: [...chains, ...nat, ...others] })
-    assert.equal(tableDifferences(listing, { ...marks, masquerade: 1 << 15 }, ports).length, 2)
-    assert.equal(tableDifferences(listing, { ...marks, accept: 1 << 15 }, ports).length, 1)
-    assert.equal(tableDifferences(listing, marks, { first: 1024, last: 2000 }).length, 1)
+    assert.equal(tableDifferences(listing, fixedChains({ ...marks, masquerade: 1 << 15 }, ports)).length, 2)
+    assert.equal(tableDifferences(listing, fixedChains({ ...marks, accept: 1 << 15 }, ports)).length, 1)
+    assert.equal(tableDifferences(listing, fixedChains(marks, { first: 1024, last: 2000 })).length, 1)
+  })
+
+  test('chains that are none of ours', () => {
+    const listing = JSON.stringify({ nftables: [...chains, chain('sctp_output', 'nat', -101, 'output')] })
+    assert.deepEqual(otherChains(listing, fixedChains(marks, ports)), ['sctp_output'])
+    assert.deepEqual(otherChains(JSON.stringify({ nftables: chains }), fixedChains(marks, ports)), [])
   })
 
   for (const answer of ['', 'not JSON', '[]', '{"nftables": 3}', '{"nftables": [null, 1, {"rule": null}]}']) {
     test(`an answer that makes no sense counts as nothing there: ${JSON.stringify(answer)}`, () => {
-      assert.equal(tableDifferences(answer, marks, ports).length, 3)
+      assert.equal(tableDifferences(answer, fixedChains(marks, ports)).length, 3)
     })
   }
 })

@@ -8,10 +8,13 @@
  * - `late_input`: a backend's segment that conntrack calls invalid is not brought back to the client that was masqueraded
  *   but given to the node, whose stack knows no such connection and would reset it. The programs mark what a backend
  *   sends to the node with the accept bit; nothing else is dropped here.
+ * - `sctp_refuse` and `sctp_output`, where there are SCTP services: see sctp-output.ts.
  *
  * Every rule carries a comment that names its parameters. What is there is compared by comments: the rest of a rule is
  * printed differently from version to version.
  */
+
+import type { Chain, Rule } from './sctp-output.ts'
 
 /** The bits of the packet mark, as masks. */
 export interface Marks {
@@ -39,19 +42,6 @@ const UNMARK_PRIORITY = 110
 /** Ahead of the administrator's, at 0. */
 const LATE_PRIORITY = -1
 
-interface Rule {
-  readonly text: string
-  readonly comment: string
-}
-
-interface Chain {
-  readonly name: string
-  readonly type: 'nat' | 'filter'
-  readonly hook: 'input' | 'postrouting'
-  readonly priority: number
-  readonly rules: readonly Rule[]
-}
-
 /**
  * Source ports for masqueraded connections: the larger part of the unprivileged ports below 61000 that node ports leave.
  * A masqueraded reply to a port in the node-port range would look like a request for a node port.
@@ -62,20 +52,20 @@ export function masqueradePorts(nodePorts: PortRange): PortRange {
   return below.last - below.first >= above.last - above.first ? below : above
 }
 
-/** One transaction for `nft -f -` that puts the table there, in place of an older one if there is one. */
-export function tableText(marks: Marks, ports: PortRange): string {
-  const chains = chainsOf(marks, ports).map(chainText).join('\n')
+/** One transaction for `nft -f -` that puts the table with these chains there, in place of an older one. */
+export function tableText(chains: readonly Chain[]): string {
+  const text = chains.map(chainText).join('\n')
   // Adding first makes the deletion work when there is none. All of it happens at once, or nothing.
-  return `add table ${TABLE}\ndelete table ${TABLE}\ntable ${TABLE} {\n${chains}}\n`
+  return `add table ${TABLE}\ndelete table ${TABLE}\ntable ${TABLE} {\n${text}}\n`
 }
 
 /**
- * What differs between the table that should be there and the answer of `nft -j list table`, one phrase each; nothing
- * when the table is whole.
+ * What differs between these chains and those in the answer of `nft -j list table`, one phrase each; nothing when they
+ * are whole. Of other chains it says nothing: `otherChains` does.
  */
-export function tableDifferences(json: string, marks: Marks, ports: PortRange): string[] {
+export function tableDifferences(json: string, chains: readonly Chain[]): string[] {
   const held = parseListing(json)
-  return chainsOf(marks, ports).flatMap((chain) => {
+  return chains.flatMap((chain) => {
     const found = held.find((candidate) => candidate.name === chain.name)
     if (found === undefined) return [`chain ${chain.name} is missing`]
     const differences: string[] = []
@@ -89,7 +79,14 @@ export function tableDifferences(json: string, marks: Marks, ports: PortRange): 
   })
 }
 
-function chainsOf(marks: Marks, ports: PortRange): Chain[] {
+/** The names of chains in the answer of `nft -j list table` that are none of these. */
+export function otherChains(json: string, chains: readonly Chain[]): string[] {
+  const names = chains.map(({ name }) => name)
+  return parseListing(json).flatMap(({ name }) => (names.includes(String(name)) ? [] : String(name)))
+}
+
+/** The chains that are there whatever the services are. */
+export function fixedChains(marks: Marks, ports: PortRange): Chain[] {
   const bit = hex(marks.masquerade)
   const others = hex(~marks.masquerade)
   const range = `${ports.first.toString()}-${ports.last.toString()}`

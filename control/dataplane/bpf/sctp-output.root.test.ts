@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { after, before, describe, test } from 'node:test'
+import type { NodeAddress } from '../../layout/node-addresses.ts'
+import { type RunCommand, runCommand } from './command.ts'
+import { createNetfilter, removeNetfilter } from './netfilter.ts'
+import { sctpChains } from './sctp-output.ts'
+import { backend, sctpPort } from './sctp-output-fixtures.ts'
+
+const PREFIX = `slt${process.pid.toString()}so`
+const NODE = `${PREFIX}-node`
+const PODS = `${PREFIX}-pods`
+
+const ADDRESSES: readonly NodeAddress[] = ['10.77.0.1', 'fd77::1'].map((address) => ({
+  address,
+  nodePort: true,
+  loopback: false,
+}))
+
+const inNode: RunCommand = (argv, input) => runCommand(['ip', 'netns', 'exec', NODE, ...argv], input)
+
+const subject = (lines: string[]) =>
+  createNetfilter({
+    marks: { masquerade: 1 << 14, accept: 1 << 13 },
+    nodePorts: { first: 30_000, last: 32_767 },
+    families: [],
+    log: { info: (text) => lines.push(`info ${text}`), warn: (text) => lines.push(`warn ${text}`) },
+    run: inNode,
+  })
+
+const web4 = sctpPort({
+  frontends: [
+    { kind: 'ClusterIP', address: '10.96.0.1', port: 80 },
+    { kind: 'NodePort', address: undefined, port: 30_080 },
+  ],
+  backends: [backend('10.77.0.2', 8080), backend('10.77.0.3', 8080)],
+})
+const web6 = sctpPort({
+  family: 'ipv6',
+  frontends: [
+    { kind: 'ClusterIP', address: 'fd96::1', port: 80 },
+    { kind: 'NodePort', address: undefined, port: 30_080 },
+  ],
+  backends: [backend('fd77::2', 8080), backend('fd77::3', 8080)],
+  affinitySeconds: 10_800,
+})
+const empty = sctpPort({ frontends: [{ kind: 'ClusterIP', address: '10.96.0.2', port: 80 }], backends: [] })
+
+describe("SCTP services for the node's own processes", () => {
+  before(() => {
+    for (const namespace of [NODE, PODS]) execFileSync('ip', ['netns', 'add', namespace])
+    execFileSync('ip', ['-n', NODE, '-batch', '-'], {
+      input: `link add eth0 type veth peer name eth0 netns ${PODS}
+link set lo up
+link set eth0 up
+address add 10.77.0.1/24 dev eth0
+address add fd77::1/64 dev eth0 nodad
+route add default via 10.77.0.2
+`,
+    })
+    execFileSync('ip', ['-n', PODS, '-batch', '-'], {
+      input: `link set lo up
+link set eth0 up
+address add 10.77.0.2/24 dev eth0
+address add 10.77.0.3/24 dev eth0
+address add fd77::2/64 dev eth0 nodad
+address add fd77::3/64 dev eth0 nodad
+`,
+    })
+    execFileSync('ip', ['-n', NODE, '-6', 'route', 'add', 'default', 'via', 'fd77::2'])
+  })
+  after(() => {
+    for (const namespace of [NODE, PODS]) spawnSync('ip', ['netns', 'delete', namespace])
+  })
+
+  test('this kernel takes the chains; they come and go with the services, and are repaired', async () => {
+    const lines: string[] = []
+    const netfilter = subject(lines)
+    await netfilter.ensure()
+    await netfilter.setSctp(sctpChains([web4, web6, empty], ADDRESSES))
+    const listing = async () => (await inNode(['nft', 'list', 'table', 'inet', 'sluice'])).stdout
+    const installed = await listing()
+    assert.match(installed, /chain sctp_output \{\n\t+type nat hook output priority -?\w+/)
+    assert.equal(installed.match(/dnat ip6? /g)?.length, 2 + 2)
+    assert.match(installed, /ct state new reject/)
+    await netfilter.ensure()
+    assert.equal(await listing(), installed)
+    assert.deepEqual(lines, ['info installed nft table inet sluice'])
+
+    await inNode(['nft', 'flush', 'chain', 'inet', 'sluice', 'sctp_output'])
+    await netfilter.ensure()
+    assert.equal(await listing(), installed)
+    assert.match(lines[1] ?? '', /^warn repaired nft table/)
+
+    const next = subject([])
+    await next.ensure()
+    assert.equal(
+      await listing(),
+      installed,
+      'what an earlier process left stays until the services are known',
+    )
+    await next.setSctp([])
+    await next.ensure()
+    assert.doesNotMatch(await listing(), /sctp_/)
+    assert.match(await listing(), /nat_postrouting/)
+    await next.setSctp(sctpChains([web4], ADDRESSES))
+    assert.deepEqual((await removeNetfilter(inNode)).removed, ['nft table inet sluice'])
+  })
+
+  test('a socket connects to every kind of address, gets every backend, and is refused where there is none', {
+    skip: whyNoSctp(),
+    timeout: 120_000,
+  }, async () => {
+    const lines: string[] = []
+    const netfilter = subject(lines)
+    await netfilter.setSctp(sctpChains([web4, web6, empty], ADDRESSES))
+    assert.deepEqual(lines, [])
+    const server = python(PODS, SERVER)
+    try {
+      const { stdout } = server
+      assert.ok(stdout !== null)
+      await once(createInterface(stdout), 'line')
+      const [both, one] = [['10.77.0.2', '10.77.0.3'], /^fd77::[23]$/] as const
+      for (const to of [
+        ['10.96.0.1', 80],
+        ['10.77.0.1', 30_080],
+      ] as const) {
+        assert.deepEqual([...new Set(connectOften(to[0], to[1]))].sort(), both, `through ${to.join(':')}`)
+      }
+      for (const to of [
+        ['fd96::1', 80],
+        ['fd77::1', 30_080],
+      ] as const) {
+        const served = [...new Set(connectOften(to[0], to[1]))]
+        assert.equal(served.length, 1, 'affinity')
+        assert.match(served[0] ?? '', one)
+      }
+      assert.deepEqual(connectOften('10.96.0.2', 80, 1), ['ECONNREFUSED'])
+    } finally {
+      server.kill('SIGKILL')
+    }
+  })
+})
+
+/** Says with which of its addresses it was reached. */
+const SERVER = `
+import socket, threading
+def serve(address):
+    family = socket.AF_INET6 if ':' in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_SCTP)
+    listener.bind((address, 8080))
+    listener.listen(64)
+    return listener, address
+def answer(listener, address):
+    while True:
+        connection, _ = listener.accept()
+        connection.sendall(address.encode())
+        connection.recv(1)
+        connection.close()
+for pair in [serve(a) for a in ('10.77.0.2', '10.77.0.3', 'fd77::2', 'fd77::3')]:
+    threading.Thread(target=answer, args=pair).start()
+print('ready', flush=True)
+`
+
+/** IP_RECVERR (11): an ICMP error ends the wait, not the tenth INIT. */
+const CLIENT = `
+import errno, socket, sys
+address, port, times = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+for _ in range(times):
+    family = socket.AF_INET6 if ':' in address else socket.AF_INET
+    client = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_SCTP)
+    if family == socket.AF_INET: client.setsockopt(socket.IPPROTO_IP, 11, 1)
+    try:
+        client.connect((address, port))
+        print(client.recv(64).decode())
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+    client.close()
+`
+
+function connectOften(address: string, port: number, times = 24): string[] {
+  const argv = ['netns', 'exec', NODE, 'python3', '-c', CLIENT, address, port.toString(), times.toString()]
+  return execFileSync('ip', argv, { encoding: 'utf8' }).trim().split('\n')
+}
+
+function python(namespace: string, text: string): ChildProcess {
+  const argv = ['netns', 'exec', namespace, 'python3', '-c', text]
+  return spawn('ip', argv, { stdio: ['ignore', 'pipe', 'inherit'] })
+}
+
+/** The reason to skip; false where there is SCTP. */
+function whyNoSctp(): string | false {
+  const text = 'import socket; socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP)'
+  const { status, stderr } = spawnSync('python3', ['-c', text], { encoding: 'utf8' })
+  return status === 0 ? false : `this kernel has no SCTP sockets: ${stderr.trim().split('\n').at(-1) ?? ''}`
+}
