@@ -58,7 +58,12 @@ const rows: readonly [string, ServicePort, string[]][] = [
   [
     'an empty list that rejects',
     sctpPort({ frontends: at('ClusterIP', '10.96.0.1') }),
-    ['ip daddr { 10.96.0.1 } sctp dport 80 ct state new reject with icmpx type port-unreachable'],
+    ['ip daddr { 10.96.0.1 } sctp dport 80 ct state new reject with icmp type prot-unreachable'],
+  ],
+  [
+    'an empty list that rejects, in IPv6',
+    sctpPort({ family: 'ipv6', frontends: at('ClusterIP', 'fd96::1') }),
+    ['ip6 daddr { fd96::1 } sctp dport 80 ct state new reject with icmpv6 type port-unreachable'],
   ],
   [
     'an empty list that drops',

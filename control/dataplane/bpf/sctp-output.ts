@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto'
 import type { NodeAddress } from '../../layout/node-addresses.ts'
 import { familyOf } from '../../model/address.ts'
-import type { Backend, Frontend, ServicePort } from '../../model/types.ts'
+import type { Backend, Family, Frontend, ServicePort } from '../../model/types.ts'
 
 /** A rule as nft reads it, and the comment that tells it from others: of the same comment is the same rule. */
 export interface Rule {
@@ -35,6 +35,15 @@ const DIGEST_DIGITS = 16
 
 /** Any fixed number: without one the kernel draws another with each replacement of the chain. */
 const AFFINITY_SEED = '0x534c5549'
+
+/**
+ * "Protocol unreachable" ends an association at once (RFC 9260, section 10, ICMP8), other errors do not wake who waits in
+ * `connect`. nft cannot send what IPv6 has for it.
+ */
+const REJECT: Readonly<Record<Family, string>> = {
+  ipv4: 'reject with icmp type prot-unreachable',
+  ipv6: 'reject with icmpv6 type port-unreachable',
+}
 
 /**
  * The chains for these service ports, all of protocol SCTP; none for none. Node ports are those of the addresses that
@@ -77,7 +86,7 @@ function refusalText(port: ServicePort, { kind }: Frontend): string | undefined 
   // Ranges guard the addresses of the load balancer only, and before it matters whether there are backends.
   if (kind === 'LoadBalancer' && !port.nodeAllowed) return 'drop'
   if (backendsFor(port, kind).length > 0) return undefined
-  return port.choices[kind].internal.whenEmpty === 'drop' ? 'drop' : 'reject with icmpx type port-unreachable'
+  return port.choices[kind].internal.whenEmpty === 'drop' ? 'drop' : REJECT[port.family]
 }
 
 function dnatText(port: ServicePort, { kind }: Frontend): string {
