@@ -116,7 +116,9 @@ const WIREGUARD: LinkKind = {
         const peer = ['peer', keys[1 - i] ?? '', 'allowed-ips', '0.0.0.0/0,::/0']
         const where = ['listen-port', '51820', 'private-key', '/proc/self/fd/0']
         const endpoint = ['endpoint', `${endpoints[1 - i] ?? ''}:51820`]
-        await output(member, ['wg', 'set', LINK, ...where, ...peer, ...endpoint], secrets[i])
+        // Our end of its input is a socket, which wg cannot open by a path: it gets a pipe.
+        const set = ['wg', 'set', LINK, ...where, ...peer, ...endpoint]
+        await output(member, ['sh', '-c', 'cat | "$@"', 'sh', ...set], secrets[i])
       }
     } catch (error) {
       await removeLink(...members)
