@@ -37,7 +37,7 @@ export async function runFile(root: string, path: string): Promise<Result> {
       failures.push({ name: nameOf(data), details: 'marked "todo": finish the test or remove it' })
     } else if (data.details.type !== 'suite' && data.name !== file) {
       passed += 1
-      cases.push(...casesIn(data.name))
+      cases.push(...nameOf(data).flatMap(casesIn))
     }
   })
   stream.on('test:fail', (data) => {
