@@ -80,7 +80,7 @@ export class PacketSocket implements Disposable {
   #readable(): void {
     for (let count = 0; count < FRAMES_A_TURN && !this.#descriptor.isClosed; count += 1) {
       const length = libc().recv(this.#descriptor.fd, this.#buffer, this.#buffer.length, 0)
-      // All has been read, or the device has gone down: then, too, there is nothing more to read for now.
+      // All has been read, or the device has gone down. The watch calls again when there is more.
       if (length < 0) return
       this.#received(this.#buffer.slice(0, length))
     }

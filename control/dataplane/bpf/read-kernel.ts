@@ -51,7 +51,7 @@ export function readKernel(layouts: readonly FamilyLayout[], open: (name: string
   return mirrors
 }
 
-/** What the service ids of both families stand for now; see `readKernel`. */
+/** Which service port each id of the kernel, of either family, stands for; see `readKernel`. */
 export function readNames(open: (name: string) => BpfMap): ReadonlyMap<number, ServiceIdentity> {
   const mirror = new Mirror(ipv4Layout)
   readAll(mirror, 'service_names', open('service_names'))
