@@ -5,7 +5,7 @@ import { dirname } from 'node:path'
 import type { RunOptions } from '../cli/options.ts'
 import { Refusal } from '../cli/refusal.ts'
 import { cgroupMount, isOn, kernelText, missing, probeKernel, probePrivileges } from '../cli/requirements.ts'
-import { describeFailure, type RunCommand, runCommand } from '../dataplane/bpf/command.ts'
+import { describeFailure, type RunCommand, runCommand } from '../dataplane/netfilter/command.ts'
 import type { Logger } from '../log.ts'
 import type { Family } from '../model/types.ts'
 

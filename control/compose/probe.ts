@@ -21,10 +21,10 @@ import {
   probeMounts,
   probePrivileges,
 } from '../cli/requirements.ts'
-import { type RunCommand, runCommand } from '../dataplane/bpf/command.ts'
 import { readDatapath } from '../dataplane/bpf/objects.ts'
 import { linksFolder } from '../dataplane/bpf/pinned-links.ts'
 import { probeDestroySockets } from '../dataplane/bpf/socket-diag.ts'
+import { type RunCommand, runCommand } from '../dataplane/netfilter/command.ts'
 import { type ClassifiedDevice, classifyDevices, NO_PATTERNS } from '../node/classify.ts'
 import type { NodeSnapshot } from '../node/state.ts'
 import { watchNode } from '../node/watch.ts'

@@ -53,6 +53,10 @@ const cases: readonly (readonly [file: SourceFile, violation: RegExp | undefined
   [{ path: 'control/layout/a.ts', text: `const now = Date.now()` }, /is pure, and uses Date\.now/],
   [{ path: 'control/layout/a.ts', text: `// Date.now() would be wrong here` }, undefined],
   [{ path: 'control/dataplane/bpf/a.ts', text: `import { b } from '../iptables/b.ts'` }, /may not import/],
+  [{ path: 'control/dataplane/iptables/a.ts', text: `import { b } from '../bpf/b.ts'` }, /may not import/],
+  [{ path: 'control/dataplane/netfilter/a.ts', text: `import { b } from '../bpf/b.ts'` }, /may not import/],
+  [{ path: 'control/dataplane/bpf/a.ts', text: `import { b } from '../netfilter/b.ts'` }, undefined],
+  [{ path: 'control/dataplane/iptables/a.ts', text: `import { b } from '../netfilter/b.ts'` }, undefined],
   [{ path: 'control/dataplane/choose.ts', text: `import { b } from './bpf/b.ts'` }, undefined],
   [{ path: 'control/dataplane/bpf/a.ts', text: `import { openPinnedMap } from 'libbpf-ts'` }, undefined],
   [

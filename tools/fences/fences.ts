@@ -49,8 +49,9 @@ export const ROOMS: readonly Room[] = [
       CLOCK,
     ],
   },
+  // What both dataplanes need of netfilter; they themselves never see each other.
   {
-    place: 'control/dataplane/bpf/',
+    place: 'control/dataplane/netfilter/',
     mayImport: [
       'control/dataplane/dataplane.ts',
       'control/model/',
@@ -61,8 +62,27 @@ export const ROOMS: readonly Room[] = [
     ],
   },
   {
+    place: 'control/dataplane/bpf/',
+    mayImport: [
+      'control/dataplane/dataplane.ts',
+      'control/dataplane/netfilter/',
+      'control/model/',
+      'control/layout/',
+      'libbpf-ts',
+      LOG,
+      CLOCK,
+    ],
+  },
+  {
     place: 'control/dataplane/iptables/',
-    mayImport: ['control/dataplane/dataplane.ts', 'control/model/', 'control/layout/', LOG],
+    mayImport: [
+      'control/dataplane/dataplane.ts',
+      'control/dataplane/netfilter/',
+      'control/model/',
+      'libbpf-ts',
+      LOG,
+      CLOCK,
+    ],
   },
   { place: 'control/dataplane/', mayImport: ['control/model/', 'control/layout/', 'libbpf-ts', LOG, CLOCK] },
   { place: 'control/sync/', mayImport: [...INTERFACES, LOG, CLOCK] },

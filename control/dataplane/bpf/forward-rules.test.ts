@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { forwardCouldDrop, forwardRules, holdsChain, parseFlavour, restoreText } from './forward-rules.ts'
+import { forwardCouldDrop, forwardRules, holdsChain, restoreText } from './forward-rules.ts'
 
 const ACCEPT_MARK = 1 << 13
 
@@ -21,12 +21,6 @@ ${rules}`,
 
 test('the first rule that is checked is the jump', () => {
   assert.equal(forwardRules(ACCEPT_MARK)[0]?.[0], 'FORWARD')
-})
-
-test('the flavour is what the version says', () => {
-  assert.equal(parseFlavour('iptables v1.8.9 (nf_tables)\n'), 'nft')
-  assert.equal(parseFlavour('iptables v1.8.9 (legacy)\n'), 'legacy')
-  assert.equal(parseFlavour('iptables v1.6.1\n'), 'legacy')
 })
 
 describe('whether FORWARD could drop a packet', () => {

@@ -7,31 +7,10 @@
  * chain drops today or not (Docker may start later), and also into the other one if that would drop something now.
  */
 
-import type { Family } from '../../model/types.ts'
-
-export type Flavour = 'nft' | 'legacy'
-
 /** Our own chain, so that repairing it is one transaction and FORWARD holds one line of ours. */
 export const CHAIN = 'SLUICE-FORWARD'
 
-/** Long enough for a kube-proxy of thousands of services to give the legacy lock back. */
-export const LOCK_WAIT_SECONDS = '5'
-
 const JUMP = ['-m', 'comment', '--comment', 'sluice: before rules that would drop', '-j', CHAIN]
-
-/** The base name of a family's commands. */
-export function iptablesCommand(family: Family): 'iptables' | 'ip6tables' {
-  return family === 'ipv4' ? 'iptables' : 'ip6tables'
-}
-
-/** From the answer of `iptables --version`: `iptables v1.8.9 (nf_tables)`. Before 1.8 there was legacy only, unnamed. */
-export function parseFlavour(version: string): Flavour {
-  return version.includes('(nf_tables)') ? 'nft' : 'legacy'
-}
-
-export function otherFlavour(flavour: Flavour): Flavour {
-  return flavour === 'nft' ? 'legacy' : 'nft'
-}
 
 /** Each rule that must be there, as arguments that follow `-C`: our jump in FORWARD, and the rules of our chain. */
 export function forwardRules(acceptMark: number): string[][] {

@@ -11,7 +11,7 @@ import {
   NODES,
   PODS,
 } from '../../../tools/cluster/index.ts'
-import { type RunCommand, runCommand } from './command.ts'
+import { type RunCommand, runCommand } from '../netfilter/command.ts'
 import { createNetfilter, type Netfilter, removeNetfilter } from './netfilter.ts'
 
 const MASQUERADE = 1 << 14

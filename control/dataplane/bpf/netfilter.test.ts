@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Family } from '../../model/types.ts'
-import type { CommandResult, RunCommand } from './command.ts'
+import type { CommandResult, RunCommand } from '../netfilter/command.ts'
 import { createNetfilter, removeNetfilter } from './netfilter.ts'
 import { sctpChains } from './sctp-output.ts'
 import { backend, sctpPort } from './sctp-output-fixtures.ts'

@@ -7,19 +7,9 @@
 import type { Logger } from '../../log.ts'
 import type { Family } from '../../model/types.ts'
 import type { CleanupReport } from '../dataplane.ts'
-import { describeFailure, type RunCommand, runCommand } from './command.ts'
-import {
-  CHAIN,
-  forwardCouldDrop,
-  forwardRules,
-  holdsChain,
-  iptablesCommand,
-  jumpRule,
-  LOCK_WAIT_SECONDS,
-  otherFlavour,
-  parseFlavour,
-  restoreText,
-} from './forward-rules.ts'
+import { describeFailure, type RunCommand, runCommand } from '../netfilter/command.ts'
+import { iptablesCommand, LOCK_WAIT_SECONDS, otherFlavour, parseFlavour } from '../netfilter/flavour.ts'
+import { CHAIN, forwardCouldDrop, forwardRules, holdsChain, jumpRule, restoreText } from './forward-rules.ts'
 import {
   fixedChains,
   type Marks,

@@ -4,7 +4,7 @@ import { encodeAttributes, NetlinkError, type NetlinkRequest } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { ipv4Layout } from '../../layout/family.ts'
 import { backendState, type Flow4 } from '../../layout/generated.ts'
-import { deleteRequest, type Endpoint, listRequest, parseEntry } from './conntrack-messages.ts'
+import { deleteRequest, type Endpoint, listRequest, parseEntry } from '../netfilter/conntrack-messages.ts'
 import { StaleConntrack } from './stale-conntrack.ts'
 
 const NESTED = 0x8000

@@ -15,7 +15,7 @@ import {
   type Endpoint,
   listRequest,
   parseEntry,
-} from './conntrack-messages.ts'
+} from '../netfilter/conntrack-messages.ts'
 import type { PortRange } from './nft-table.ts'
 
 /** What tells whether a flow is one of ours that goes on. */
