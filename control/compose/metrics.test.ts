@@ -5,12 +5,17 @@ import { desiredState } from '../model/desired.ts'
 import { makeCluster, makeEndpoint, makeNodeFacts, makeService, makeSlice } from '../model/fixtures.ts'
 import { METRICS, type Metric } from '../server/metrics-table.ts'
 import type { SyncOutcome } from '../sync/parts.ts'
+import { lookAtBpf } from './bpf-metrics.ts'
 import { keepMetrics } from './metrics.ts'
 
 test('a scrape has every metric, with what happened and how things are', () => {
   const keeper = keepMetrics({
     families: ['ipv4', 'ipv6'],
-    dropCounts: (reason) => (reason === dropReason.FLOWS_FULL ? 5n : 0n),
+    dataplane: (metrics) =>
+      lookAtBpf(metrics, (reason) => (reason === dropReason.FLOWS_FULL ? 5n : 0n), {
+        attached: 3,
+        failed: 1,
+      }),
     freshness: () => [
       { kind: 'Service', ageMs: 1500, isStalled: false },
       { kind: 'EndpointSlice', ageMs: undefined, isStalled: true },
@@ -18,7 +23,6 @@ test('a scrape has every metric, with what happened and how things are', () => {
     changes: () => ({ services: { total: 4, pending: 1 }, slices: { total: 9, pending: 2 } }),
     takeTriggerTimes: () => [Date.now() + 60_000, 1000],
     lastQueuedMs: () => 2_000_000,
-    devices: () => ({ attached: 3, failed: 1 }),
     healthChecks: () => 2,
   })
   after(() => keeper.close())

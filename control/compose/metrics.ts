@@ -1,26 +1,24 @@
 /** Where the values of the metrics come from: some are told as things happen, the others are looked at for a scrape. */
 
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { dropReason, dropReasonNames } from '../layout/generated.ts'
 import { type Amounts, amountsOf } from '../model/amounts.ts'
 import type { DesiredState, Family } from '../model/types.ts'
 import { Metrics } from '../server/metrics.ts'
 import type { Freshness } from '../source/source.ts'
 import type { StoreChanges } from '../source/store.ts'
 import type { AnyProblem, SyncObserver } from '../sync/parts.ts'
-import type { DropCounts } from './drop-report.ts'
 
 /** What is looked at. Cheap, all of it. */
 export interface MetricSources {
   readonly families: readonly Family[]
-  readonly dropCounts: DropCounts
+  /** Sets what is of one dataplane alone. */
+  readonly dataplane: (metrics: Metrics) => void
   readonly freshness: () => readonly Freshness[]
   readonly changes: () => StoreChanges
   /** See `Store.takeTriggerTimes`. */
   readonly takeTriggerTimes: () => readonly number[]
   /** Milliseconds since 1970; undefined: never. */
   readonly lastQueuedMs: () => number | undefined
-  readonly devices: () => { readonly attached: number; readonly failed: number }
   readonly healthChecks: () => number
 }
 
@@ -129,11 +127,7 @@ function syncedObserver(
 }
 
 function look(metrics: Metrics, sources: MetricSources): void {
-  for (const [value, name] of Object.entries(dropReasonNames)) {
-    const reason = Number(value)
-    if (reason === dropReason.NONE || reason === dropReason.COUNT) continue
-    metrics.set('drops', Number(sources.dropCounts(reason)), name.toLowerCase())
-  }
+  sources.dataplane(metrics)
   for (const { kind, ageMs, isStalled } of sources.freshness()) {
     if (ageMs !== undefined) metrics.set('messageAge', ageMs / 1000, kind)
     metrics.set('stalled', isStalled ? 1 : 0, kind)
@@ -145,9 +139,6 @@ function look(metrics: Metrics, sources: MetricSources): void {
   metrics.set('endpointChangesPending', slices.pending)
   const queuedMs = sources.lastQueuedMs()
   for (const name of sources.families.map(familyName)) metrics.set('lastQueued', (queuedMs ?? 0) / 1000, name)
-  const { attached, failed } = sources.devices()
-  metrics.set('devices', attached)
-  metrics.set('failedDevices', failed)
   metrics.set('healthChecks', sources.healthChecks())
   const { user, system } = process.cpuUsage()
   metrics.set('cpu', (user + system) / 1e6)

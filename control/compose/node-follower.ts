@@ -1,13 +1,12 @@
 /** Keeps attachments and node addresses as the node's network is. */
 
-import type { AttachableDevice } from '../dataplane/bpf/attachments.ts'
 import type { SyncReport } from '../dataplane/dataplane.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'
 import type { Logger } from '../log.ts'
 import { type NodePortFacts, nodePortWarnings, takesNodePorts } from '../model/node-ports.ts'
 import type { DetectLocal } from '../model/settings.ts'
 import { classifyDevices, NO_PATTERNS } from '../node/classify.ts'
-import { detectLocal } from '../node/detect-local.ts'
+import { type DetectedDevice, detectLocal } from '../node/detect-local.ts'
 import { type NodeSnapshot, nodeAddresses } from '../node/state.ts'
 
 export interface NodeFollowerOptions {
@@ -18,7 +17,7 @@ export interface NodeFollowerOptions {
   /** The ranges of local pods; undefined while they are not known: then the kernel keeps what it has. */
   readonly localCidrs: () => readonly string[] | undefined
   readonly setLocalCidrs: (cidrs: readonly string[]) => void
-  readonly setDevices: (devices: readonly AttachableDevice[]) => Promise<void>
+  readonly setDevices: (devices: readonly DetectedDevice[]) => Promise<void>
   /** What tells which addresses take node ports; undefined while it is not known: then the kernel keeps what it has. */
   readonly nodePorts: () => NodePortFacts | undefined
   readonly setNodeAddresses: (addresses: readonly NodeAddress[]) => Promise<SyncReport>

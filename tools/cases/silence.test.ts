@@ -92,12 +92,11 @@ test('B39 the watch goes silent: who asks the daemon is told for how long, and t
   const client = await rig.syncedClient()
   const metrics = keepMetrics({
     families: ['ipv4'],
-    dropCounts: () => 0n,
+    dataplane: () => {},
     freshness: client.freshness,
     changes: () => client.store.changes,
     takeTriggerTimes: () => [],
     lastQueuedMs: () => undefined,
-    devices: () => ({ attached: 0, failed: 0 }),
     healthChecks: () => 0,
   })
   after(() => metrics.close())

@@ -1,0 +1,131 @@
+/** What is of the eBPF dataplane alone: the programs on devices and sockets, its few netfilter rules, the flows. */
+
+import { typedMap, u32, u64 } from 'libbpf-ts'
+import type { RunOptions } from '../cli/options.ts'
+import type { Clock } from '../clock.ts'
+import { Attachments } from '../dataplane/bpf/attachments.ts'
+import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
+import { createNetfilter } from '../dataplane/bpf/netfilter.ts'
+import { Sweeper } from '../dataplane/bpf/sweeper.ts'
+import { layoutOf } from '../layout/family.ts'
+import type { Logger } from '../log.ts'
+import type { Family } from '../model/types.ts'
+import { lookAtBpf } from './bpf-metrics.ts'
+import type { DataplanePart, NodeHooks } from './dataplane-part.ts'
+import { type DropCounts, DropReport } from './drop-report.ts'
+import { kernelHas, prepareMounts } from './host.ts'
+import { LocalSctp } from './local-sctp.ts'
+import type { Repetition } from './repeat.ts'
+import { packetSettings } from './settings.ts'
+import { keepSockets } from './sockets.ts'
+import { startDataplane } from './start-dataplane.ts'
+import type { StartedSource } from './start-source.ts'
+
+const SWEEP_INTERVAL_MS = 1000
+const CHECK_INTERVAL_MS = 5000
+const NETFILTER_INTERVAL_MS = 30_000
+
+export interface BpfPartOptions {
+  readonly options: RunOptions
+  readonly source: StartedSource
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+/** Mounts what is missing and loads the programs. Throws a Refusal, or what the kernel says. */
+export async function startBpfPart({ options, source, log, clock }: BpfPartOptions): Promise<DataplanePart> {
+  const { bpfRoot } = options
+  const cgroupRoot = await prepareMounts(options, log)
+  const settings = packetSettings(options)
+  const { marks, nodePorts } = settings
+  const { dataplane, adopted } = await startDataplane(options, settings, log)
+  const { families } = dataplane
+  const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, log })
+  const netfilter = createNetfilter({ marks, nodePorts, families: families.filter(kernelHas), log })
+  const localSctp = new LocalSctp(netfilter)
+  const sockets = keepSockets({ ...options, dataplane, source, cgroupRoot, log, nodePorts, attachments })
+  const dropCounts = dropCountsOf(dataplane)
+  const drops = createDropReport(dataplane, dropCounts, log, clock)
+  const sweepers = families.map((family) => createSweeper(dataplane, family, clock))
+  let netfilterReady = Promise.resolve()
+  const node: NodeHooks = {
+    setDevices: (devices) => attachments.setDevices(devices),
+    setLocalCidrs: (cidrs) => dataplane.setLocalCidrs(cidrs),
+    setNodeAddresses: (addresses) => {
+      localSctp.setAddresses(addresses)
+      return dataplane.setNodeAddresses(addresses)
+    },
+  }
+  return {
+    dataplane,
+    families,
+    adopted,
+    node,
+    begin: () => {
+      netfilterReady = netfilter.ensure()
+      attachSockets(attachments, log)
+      return netfilterReady
+    },
+    synced: (outcome) => {
+      localSctp.synced(outcome)
+      if (outcome.first) sockets.synced()
+    },
+    look: (metrics) => lookAtBpf(metrics, dropCounts, attachments.devices),
+    repetitions: [
+      ...sweepers.map((sweeper): Repetition => {
+        return {
+          name: 'the sweep of expired flows',
+          intervalMs: SWEEP_INTERVAL_MS,
+          act: () => sweeper.sweep(),
+        }
+      }),
+      { name: 'the look at the drop counters', intervalMs: SWEEP_INTERVAL_MS, act: async () => drops.look() },
+      { name: 'the repair of netfilter', intervalMs: NETFILTER_INTERVAL_MS, act: () => netfilter.ensure() },
+      { name: 'the check of the attachments', intervalMs: CHECK_INTERVAL_MS, act: () => attachments.check() },
+      { name: 'the look at sockets', intervalMs: CHECK_INTERVAL_MS, act: () => sockets.repeat() },
+    ],
+    idle: async () => {
+      await Promise.all([netfilterReady, sockets.idle()])
+    },
+  }
+}
+
+/** Processes of the node are one part of the traffic: without them the rest still works, and `check` tries again. */
+function attachSockets(attachments: Attachments, log: Logger): void {
+  try {
+    attachments.attachSockets()
+  } catch (error) {
+    log.warn('cannot attach the socket programs: processes of this node are not served', { err: error })
+  }
+}
+
+function createSweeper(dataplane: BpfDataplane, family: Family, { nowMs }: Clock): Sweeper {
+  const suffix = layoutOf(family).number
+  return new Sweeper({
+    program: dataplane.program(`sweep${suffix}`),
+    state: dataplane.map(`state${suffix}`).memory(),
+    capacity: dataplane.map(`flows${suffix}`).maxEntries,
+    clock: nowMs,
+  })
+}
+
+function dropCountsOf(dataplane: BpfDataplane): DropCounts {
+  const stats = typedMap(dataplane.map('drop_stats'), u32, u64)
+  return (reason) => stats.getPerCpu(reason).reduce((sum, count) => sum + count, 0n)
+}
+
+function createDropReport(
+  dataplane: BpfDataplane,
+  counts: DropCounts,
+  log: Logger,
+  { nowMs }: Clock,
+): DropReport {
+  return new DropReport({
+    counts,
+    flowTables: dataplane.families
+      .map((family) => `flows${layoutOf(family).number}`)
+      .map((name) => ({ name, entries: dataplane.map(name).maxEntries })),
+    log,
+    nowMs,
+  })
+}
