@@ -1,0 +1,174 @@
+/**
+ * The rules of all services as one input of `iptables-restore --noflush --counters`: what the chains hold that are named
+ * in it, and nothing of the others.
+ *
+ * Pure: the same input gives the same text. A renderer remembers what it made of a service port, whose object is the same
+ * as long as nothing of it changes; that shows in its speed alone.
+ */
+
+import type { DesiredState, ServiceKey, ServicePort } from '../../model/types.ts'
+import { chainRules } from './chain-rules.ts'
+import { isPortChain } from './chains.ts'
+import { fixedRules } from './fixed-rules.ts'
+import { healthCheckRule, portalRules } from './portal-rules.ts'
+import type { NodePortAddresses, RuleSettings } from './rule-settings.ts'
+import { chainLine } from './rule-text.ts'
+import { chainsOf, factsOf, type PortFacts } from './service-facts.ts'
+
+/** From so many endpoints on the rules of each go without a comment. */
+export const LARGE_CLUSTER_ENDPOINTS = 1000
+
+export interface RenderInput {
+  readonly desired: DesiredState
+  /** The chains of service ports that table nat has now, `isPortChain`. */
+  readonly held: ReadonlySet<string>
+  /**
+   * The services whose chains may be others than those in the kernel; undefined: all of them. Chains that `held` lacks
+   * are written in any case.
+   */
+  readonly changed: ReadonlySet<ServiceKey> | undefined
+  /** Chains that nobody needs are removed; else they stay, with nothing that leads to them. */
+  readonly collectStale: boolean
+  readonly nodePortAddresses: NodePortAddresses
+}
+
+/** Numbers of rules. */
+export interface RuleCounts {
+  readonly filter: number
+  readonly nat: number
+}
+
+export interface Rendering {
+  /** Table filter, then table nat: each is committed by itself. */
+  readonly text: string
+  /** What `held` is once the text has been restored. */
+  readonly chains: ReadonlySet<string>
+  /** In the chains of ours once it has been restored, without those that are stale. */
+  readonly rules: RuleCounts
+  /** In the text. */
+  readonly written: RuleCounts
+  /** Over all service ports; more than `LARGE_CLUSTER_ENDPOINTS` make a large cluster. */
+  readonly endpoints: number
+}
+
+/** What is the same for a service port in every rendering. */
+interface KnownPort {
+  readonly facts: PortFacts
+  readonly nat: readonly string[]
+  readonly filter: readonly string[]
+  readonly chains: readonly string[]
+  /** In those chains. */
+  readonly rules: number
+}
+
+/** A service port that is to be rendered. */
+interface PlacedPort {
+  readonly key: ServiceKey
+  readonly known: KnownPort
+  /** Its chains' rules, where they have been made already. */
+  readonly body: readonly string[] | undefined
+}
+
+/** Renders the rules of one family. */
+export class RuleRenderer {
+  readonly #settings: RuleSettings
+  readonly #known = new WeakMap<ServicePort, KnownPort>()
+
+  constructor(settings: RuleSettings) {
+    this.#settings = settings
+  }
+
+  render(input: RenderInput): Rendering {
+    const { desired, held, changed, collectStale } = input
+    const endpoints = this.#endpoints(desired)
+    const commented = endpoints <= LARGE_CLUSTER_ENDPOINTS
+    const fixed = fixedRules(this.#settings, input.nodePortAddresses)
+    const filterRules = [...fixed.filter.rules]
+    const natRules = [...fixed.nat.rules]
+    const natChains = fixed.nat.chains.map(chainLine)
+    const chains = new Set<string>()
+    let kept = 0
+    for (const { key, known, body } of this.#ports(desired, commented)) {
+      append(natRules, known.nat)
+      append(filterRules, known.filter)
+      const { port } = desired.healthChecks.get(key) ?? {}
+      if (port !== undefined) filterRules.push(healthCheckRule(known.facts, port))
+      for (const chain of known.chains) chains.add(chain)
+      if (changed === undefined || changed.has(key) || !known.chains.every((chain) => held.has(chain))) {
+        for (const chain of known.chains) natChains.push(chainLine(chain))
+        append(natRules, body ?? chainRules(known.facts, this.#settings, commented))
+      } else {
+        kept += known.rules
+      }
+    }
+    append(natRules, fixed.tail)
+    const stale = [...held].filter((chain) => isPortChain(chain) && !chains.has(chain))
+    const written = { filter: filterRules.length, nat: natRules.length }
+    if (collectStale) for (const chain of stale) natChains.push(chainLine(chain))
+    else for (const chain of stale) chains.add(chain)
+    return {
+      text: [
+        ...table('filter', fixed.filter.chains.map(chainLine), filterRules),
+        ...table('nat', natChains, natRules, collectStale ? stale.map((chain) => `-X ${chain}`) : []),
+        '',
+      ].join('\n'),
+      chains,
+      rules: { filter: written.filter, nat: written.nat + kept },
+      written,
+      endpoints,
+    }
+  }
+
+  #isOurs({ family }: ServicePort): boolean {
+    return family === this.#settings.family
+  }
+
+  #endpoints({ services }: DesiredState): number {
+    let count = 0
+    for (const ports of services.values()) {
+      for (const port of ports) if (this.#isOurs(port)) count += port.backends.length
+    }
+    return count
+  }
+
+  /** All ports of the family, in the order of their names, which is the same on every node and after every restart. */
+  #ports({ services }: DesiredState, commented: boolean): readonly PlacedPort[] {
+    const placed: PlacedPort[] = []
+    for (const [key, ports] of services) {
+      for (const port of ports) if (this.#isOurs(port)) placed.push(this.#place(key, port, commented))
+    }
+    return placed.sort(({ known: { facts: a } }, { known: { facts: b } }) =>
+      a.title === b.title ? compare(a.protocol, b.protocol) : compare(a.title, b.title),
+    )
+  }
+
+  #place(key: ServiceKey, port: ServicePort, commented: boolean): PlacedPort {
+    const before = this.#known.get(port)
+    if (before !== undefined) return { key, known: before, body: undefined }
+    const facts = factsOf(port)
+    const body = chainRules(facts, this.#settings, commented)
+    const portals = portalRules(facts, this.#settings)
+    const known = { facts, ...portals, chains: chainsOf(facts), rules: body.length }
+    this.#known.set(port, known)
+    return { key, known, body }
+  }
+}
+
+function table(
+  name: 'filter' | 'nat',
+  chains: readonly string[],
+  rules: readonly string[],
+  removals: readonly string[] = [],
+): readonly string[] {
+  return [`*${name}`, ...chains, ...rules, ...removals, 'COMMIT']
+}
+
+/** Not `push(...more)`: an argument each is too many for the stack. */
+function append(lines: string[], more: readonly string[]): void {
+  for (const line of more) lines.push(line)
+}
+
+function compare(a: string, b: string): number {
+  if (a === b) return 0
+  return a < b ? -1 : 1
+}
