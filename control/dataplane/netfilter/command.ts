@@ -11,21 +11,28 @@ export interface CommandResult {
   readonly stderr: string
 }
 
-/** Runs a command, with `input` as its standard input. Never rejects: everything that can happen is in the result. */
-export type RunCommand = (argv: readonly string[], input?: string) => Promise<CommandResult>
+/**
+ * Runs a command, with `input` as its standard input. Never rejects: everything that can happen is in the result. After
+ * `timeoutMs` it is killed.
+ */
+export type RunCommand = (
+  argv: readonly string[],
+  input?: string,
+  timeoutMs?: number,
+) => Promise<CommandResult>
 
-/** These commands take milliseconds; one that hangs (a lock nobody gives back) must not hang its caller. */
+/** Most of these commands take milliseconds; one that hangs (a lock nobody gives back) must not hang its caller. */
 const TIMEOUT_MS = 20_000
 
 /** The exit code of a shell for a command that was ended by a signal is above this. */
 const ENDED_BY_SIGNAL = 128
 
-export const runCommand: RunCommand = (argv, input = '') =>
+export const runCommand: RunCommand = (argv, input = '', timeoutMs = TIMEOUT_MS) =>
   new Promise((resolve) => {
     const [file = '', ...args] = argv
     const child = spawn(file, args, {
       stdio: ['pipe', 'pipe', 'pipe'],
-      timeout: TIMEOUT_MS,
+      timeout: timeoutMs,
       killSignal: 'SIGKILL',
       // Their messages are read by people and by no code, but a locale must not change numbers either.
       env: { ...process.env, LC_ALL: 'C' },
