@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { kernelRelease } from 'libbpf-ts'
-import { compareReleases } from '../loader/src/probe.ts'
+import { compareReleases } from '../loader/src/release.ts'
 import { EXTENSIONS, fragment, ICMP_HEADER, quote, readdressed } from '../tools/packets/build.ts'
 import { FAMILIES } from '../tools/packets/family.ts'
 import { inFamily } from '../tools/packets/in-family.ts'

@@ -157,12 +157,15 @@ export class NetlinkError extends Error {
   /** Positive errno. */
   readonly errno: number
   readonly errnoName: string
+  /** The kernel's own words, where it had some. */
+  readonly detail: string | undefined
 
   constructor(operation: string, errno: number, detail?: string) {
     const reason = detail ?? ERRNO_MEANINGS[errnoName(errno)]
     super(`netlink ${operation} failed: ${errnoName(errno)}${reason === undefined ? '' : `: ${reason}`}`)
     this.errno = Math.abs(errno)
     this.errnoName = errnoName(errno)
+    this.detail = detail
   }
 }
 

@@ -108,6 +108,9 @@ export interface Libc {
   getsockopt(fd: number, level: number, name: number, value: Uint8Array, length: Uint8Array): number
   setsockopt(fd: number, level: number, name: number, value: Uint8Array, length: number): number
   setns(fd: number, type: number): number
+  unshare(flags: number): number
+  getrlimit(resource: number, limits: Uint8Array): number
+  setrlimit(resource: number, limits: Uint8Array): number
   /** Arguments as a `va_list`, which on each supported machine is passed as a pointer. */
   vsnprintf(buffer: Uint8Array, size: number, format: Pointer, list: Pointer): number
   /** Only for bpf(2): the number, the command, the attributes, their size. */
@@ -181,6 +184,9 @@ const LIBC_SIGNATURES: Record<keyof Libc, Signature> = {
   getsockopt: ['int', 'int', 'int', 'int', 'void *', 'void *'],
   setsockopt: ['int', 'int', 'int', 'int', 'void *', 'uint32'],
   setns: ['int', 'int', 'int'],
+  unshare: ['int', 'int'],
+  getrlimit: ['int', 'int', 'void *'],
+  setrlimit: ['int', 'int', 'void *'],
   vsnprintf: ['int', 'void *', 'size_t', 'void *', 'void *'],
   syscall: ['int64', 'int64', 'int', 'void *', 'uint32'],
 }
@@ -328,7 +334,7 @@ function checkPlatform(): void {
 }
 
 /** A function that makes its result at the first call and returns the same one ever after. */
-function once<T>(make: () => T): () => T {
+export function once<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined
   return () => {
     made ??= { value: make() }

@@ -11,6 +11,17 @@ export {
   parseBtf,
   resolveType,
 } from './btf.ts'
+export {
+  ALL_PROTOCOLS,
+  attachClsact,
+  type ClsactFilter,
+  type ClsactPlace,
+  clsactDevices,
+  detachClsact,
+  ensureClsactQdisc,
+  queryClsact,
+  removeClsactQdisc,
+} from './clsact.ts'
 export { type Codec, u32, u64 } from './codec.ts'
 export { type ElfFile, type ElfSection, type ElfSymbol, parseElf } from './elf.ts'
 export {
@@ -31,12 +42,12 @@ export {
   attachCgroup,
   attachTcx,
   BpfLink,
-  type Direction,
   type LinkInfo,
   openPinnedLink,
   queryTcx,
 } from './link.ts'
 export { BpfMap, type MapChunk, type MapDefinition } from './map.ts'
+export { type MemoryLock, raiseMemoryLock } from './memory-lock.ts'
 export { type NetlinkFamily, type NetlinkRequest, NetlinkSocket, openNetlink } from './netlink.ts'
 export {
   encodeAttributes,
@@ -45,31 +56,37 @@ export {
   type NetlinkMessage,
   parseAttributes,
 } from './netlink-message.ts'
-export { inNetworkNamespace } from './netns.ts'
+export { inNetworkNamespace, inNewNetworkNamespace } from './netns.ts'
 export { BpfObject, type ConstantValue, type LoadOptions } from './object.ts'
 export { openPacketSocket, PacketSocket, type PacketSocketOptions } from './packet-socket.ts'
 export type { Pins } from './pins.ts'
 export {
+  type ProbeAnswer,
+  probeBatch,
+  probeBpfSyscall,
+  probeHelper,
+  probeJit,
+  probeKernelConstant,
+  probeKernelFunction,
+  probeKernelTypes,
+  probeMapType,
+  probeProgramType,
+} from './probe.ts'
+export { probeCgroupHook, probeClsact, probeLinks, probeTcx } from './probe-hooks.ts'
+export {
   capabilityNames,
   effectiveCapabilities,
-  kernelRelease,
   type Mount,
   mountsOfType,
   netnsCookie,
-  type ProbeAnswer,
-  probeBpfSyscall,
-  probeHelper,
-  probeKernelConstant,
-  probeKernelFunction,
-  probeMapType,
-  probeProgramType,
-  probeTcx,
-} from './probe.ts'
+} from './process.ts'
 export { BpfProgram, type TestRunOptions, type TestRunResult } from './program.ts'
+export { kernelRelease } from './release.ts'
 export { type GlobalSpec, type MapSpec, type ObjectSpec, type ProgramSpec, readSpec } from './spec.ts'
 export { type TypedMap, typedMap } from './typed-map.ts'
 export {
   type CgroupHook,
+  type Direction,
   type HelperName,
   type LinkType,
   MAP_FLAGS,

@@ -12,6 +12,7 @@ import {
   roundUp,
   valueBytesOf,
 } from './map.ts'
+import { memoryLockHint, raiseMemoryLock } from './memory-lock.ts'
 import { mapTypeName, mapTypeNumber, UPDATE_MODES, type UpdateMode } from './uapi.ts'
 
 const ENOENT = 2
@@ -31,6 +32,7 @@ export function openPinnedMap(path: string, options: { readonly readOnly?: boole
 /** Creates a map that belongs to no object. */
 export function createMap(definition: MapDefinition): BpfMap {
   const { name, type, keySize, valueSize, maxEntries, flags = 0 } = definition
+  const memory = raiseMemoryLock()
   const options = new DataView(new ArrayBuffer(CREATE_OPTIONS_SIZE))
   options.setBigUint64(0, BigInt(CREATE_OPTIONS_SIZE), true)
   options.setUint32(28, flags, true)
@@ -42,7 +44,7 @@ export function createMap(definition: MapDefinition): BpfMap {
     maxEntries,
     new Uint8Array(options.buffer),
   )
-  if (fd < 0) throw new BpfError('create', `map ${name}`, fd)
+  if (fd < 0) throw new BpfError('create', `map ${name}`, fd, memoryLockHint(fd, memory))
   return mapOfDescriptor(fd, name)
 }
 

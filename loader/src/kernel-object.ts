@@ -5,6 +5,7 @@ import { errno, keepWarnings, libbpf, libc, type Pointer, viewOf } from './ffi.t
 import { mapOfDescriptor } from './kernel-map.ts'
 import { programOfDescriptor } from './kernel-program.ts'
 import type { BpfMap } from './map.ts'
+import { memoryLockHint, raiseMemoryLock } from './memory-lock.ts'
 import {
   BpfObject,
   type ConstantBytes,
@@ -111,6 +112,7 @@ function selectPrograms(programs: Map<string, Pointer>, wanted: readonly string[
 /** libbpf's load step: makes the maps, loads the programs. Each program has a log of its own, used after a refusal. */
 function loadPrograms(handle: Pointer, spec: ObjectSpec, programs: Map<string, Pointer>): void {
   const native = libbpf()
+  const memory = raiseMemoryLock()
   const length = LOG_SIZE * Math.max(1, programs.size)
   const logs = libc().mmap(null, length, PROT_READ_WRITE, MAP_ANONYMOUS_LAZY, -1, 0)
   if (BigInt.asIntN(64, logs) === -1n) throw new BpfError('allocate', 'verifier logs', errno())
@@ -129,7 +131,8 @@ function loadPrograms(handle: Pointer, spec: ObjectSpec, programs: Map<string, P
       const text = readLog(log)
       if (text !== '') throw new VerifierError(name, result, text)
     }
-    throw new BpfError('load', `object ${spec.path}`, result, explainFailure(warnings))
+    const detail = memoryLockHint(result, memory) ?? explainFailure(warnings)
+    throw new BpfError('load', `object ${spec.path}`, result, detail)
   } finally {
     libc().munmap(logs, length)
   }

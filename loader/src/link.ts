@@ -19,6 +19,7 @@ import {
   CGROUP_HOOKS,
   type CgroupHook,
   COMMAND_PROGRAM_QUERY,
+  type Direction,
   type LinkType,
   linkTypeName,
   TCX_ATTACH_TYPES,
@@ -27,9 +28,6 @@ import {
 const LINK_OPTIONS_SIZE = 56
 const QUERY_SIZE = 64
 const QUERY_ENTRIES = 64
-
-/** Which way packets go through a device. */
-export type Direction = keyof typeof TCX_ATTACH_TYPES
 
 /** What the kernel says of a link. */
 export interface LinkInfo {

@@ -20,8 +20,9 @@ const FAMILIES = { route: 0, sock_diag: 4, netfilter: 12 } as const
 export type NetlinkFamily = keyof typeof FAMILIES
 
 const AF_NETLINK = 16
-/** `SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK`. */
-const SOCKET_TYPE = 3 | 0o2000000 | 0o4000
+/** `SOCK_RAW | SOCK_CLOEXEC`. */
+const SOCKET_TYPE = 3 | 0o2000000
+export const SOCK_NONBLOCK = 0o4000
 const SOL_SOCKET = 1
 const SO_RCVBUF = 8
 const SO_RCVBUFFORCE = 33
@@ -73,20 +74,10 @@ export function openNetlink(options: {
   readonly namespace?: string
 }): NetlinkSocket {
   const { family, groups = [], receiveBuffer = SUBSCRIPTION_BUFFER, namespace } = options
-  const open = () => {
-    const opened = libc().socket(AF_NETLINK, SOCKET_TYPE, FAMILIES[family])
-    if (opened < 0) throw new NetlinkError(`socket (${family})`, errno())
-    return opened
-  }
-  const fd = namespace === undefined ? open() : inNetworkNamespace(namespace, open)
-  const descriptor = new Descriptor(fd, `netlink socket (${family})`)
+  const open = () => openNetlinkDescriptor(family, SOCK_NONBLOCK)
+  const descriptor = namespace === undefined ? open() : inNetworkNamespace(namespace, open)
+  const { fd } = descriptor
   try {
-    const address = new Uint8Array(12)
-    new DataView(address.buffer).setUint16(0, AF_NETLINK, true)
-    if (libc().bind(fd, address, address.length) < 0) throw new NetlinkError(`bind (${family})`, errno())
-    // Both only make errors tell more: a kernel without them is as good.
-    setOption(fd, SOL_NETLINK, NETLINK_CAP_ACK, 1)
-    setOption(fd, SOL_NETLINK, NETLINK_EXT_ACK, 1)
     if (groups.length > 0 && !setOption(fd, SOL_SOCKET, SO_RCVBUFFORCE, receiveBuffer)) {
       setOption(fd, SOL_SOCKET, SO_RCVBUF, receiveBuffer)
     }
@@ -100,6 +91,24 @@ export function openNetlink(options: {
     descriptor.close()
     throw cause
   }
+}
+
+/** A socket of this thread's network namespace, bound and nothing more. `type` is added to its type. */
+export function openNetlinkDescriptor(family: NetlinkFamily, type = 0): Descriptor {
+  const fd = libc().socket(AF_NETLINK, SOCKET_TYPE | type, FAMILIES[family])
+  if (fd < 0) throw new NetlinkError(`socket (${family})`, errno())
+  const descriptor = new Descriptor(fd, `netlink socket (${family})`)
+  const address = new Uint8Array(12)
+  new DataView(address.buffer).setUint16(0, AF_NETLINK, true)
+  if (libc().bind(fd, address, address.length) < 0) {
+    const reason = errno()
+    descriptor.close()
+    throw new NetlinkError(`bind (${family})`, reason)
+  }
+  // Both only make errors tell more: a kernel without them is as good.
+  setOption(fd, SOL_NETLINK, NETLINK_CAP_ACK, 1)
+  setOption(fd, SOL_NETLINK, NETLINK_EXT_ACK, 1)
+  return descriptor
 }
 
 /** An open netlink socket; `openNetlink` is the way to one. It keeps the process alive only while somebody waits. */

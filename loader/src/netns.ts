@@ -15,9 +15,24 @@ const OWN = '/proc/thread-self/ns/net'
  * the file is of no network namespace (EINVAL); and what `act` throws.
  */
 export function inNetworkNamespace<T>(path: string, act: () => T): T {
+  return elsewhere(() => enter(path), act)
+}
+
+/**
+ * Runs something with this thread in a network namespace of its own, with nothing but a loopback device, which is gone
+ * after. Otherwise as `inNetworkNamespace`; the BpfError has the operation `enter` too.
+ */
+export function inNewNetworkNamespace<T>(act: () => T): T {
+  return elsewhere(() => {
+    if (libc().unshare(CLONE_NEWNET) === 0) return
+    throw new BpfError('enter', 'a new network namespace', errno(), enterHint(errno()))
+  }, act)
+}
+
+function elsewhere<T>(go: () => void, act: () => T): T {
   const own = openSync(OWN, 'r')
   try {
-    enter(path)
+    go()
     let result: T
     try {
       result = act()

@@ -1,16 +1,17 @@
-/** What this kernel and this process can do. A probe changes nothing that lasts. */
-import { readFileSync } from 'node:fs'
-import os from 'node:os'
+/** What this kernel has. A probe changes nothing that lasts. */
+import { existsSync, readFileSync } from 'node:fs'
 import { cString } from './elf.ts'
 import { BpfError, errnoName } from './errors.ts'
-import { addressOf, errno, libbpf, libc } from './ffi.ts'
+import { addressOf, libbpf, libc } from './ffi.ts'
 import { createMap } from './kernel-map.ts'
-import { queryTcx } from './link.ts'
-import { inNetworkNamespace } from './netns.ts'
+import { raiseMemoryLock } from './memory-lock.ts'
+import { effectiveCapabilities } from './process.ts'
+import { compareReleases, kernelRelease } from './release.ts'
 import {
   CGROUP_HOOKS,
   HELPERS,
   type HelperName,
+  MAP_FLAGS,
   type MapType,
   mapTypeNumber,
   type ProgramType,
@@ -24,10 +25,8 @@ export type ProbeAnswer =
   | { readonly supported: 'unknown'; readonly reason: string }
 
 const EINVAL = 22
-const AF_INET = 2
-const SOCK_DGRAM_CLOEXEC = 2 | 0o2000000
-const SOL_SOCKET = 1
-const SO_NETNS_COOKIE = 71
+const ENOTSUPP = 524
+const EOPNOTSUPP = 95
 
 /** The kernel with which a type appeared; only of types that are newer than the oldest kernel in use (5.10). */
 const PROGRAM_TYPES_SINCE: Partial<Record<ProgramType, string>> = { syscall: '5.14', netfilter: '6.4' }
@@ -70,6 +69,46 @@ export function probeMapType(type: MapType): ProbeAnswer {
   const result = libbpf().libbpf_probe_bpf_map_type(mapTypeNumber(type), null)
   if (result > 0) return { supported: 'yes' }
   return refusal(result === 0 ? -EINVAL : result, `maps of type ${type}`, MAP_TYPES_SINCE[type])
+}
+
+/** Whether many entries of such a map are written by one call (kernel 5.6 and later, by type): by writing one. */
+export function probeBatch(type: 'hash' | 'lru_hash' | 'array' | 'lpm_trie'): ProbeAnswer {
+  const what = `batches for maps of type ${type}`
+  const flags = type === 'lpm_trie' ? MAP_FLAGS.noPrealloc : 0
+  // Of a trie the key is the length of a prefix, 0 here, and an address.
+  const keySize = type === 'lpm_trie' ? 8 : 4
+  try {
+    using map = createMap({ name: 'probe', type, keySize, valueSize: 4, maxEntries: 1, flags })
+    const count = Uint8Array.of(1, 0, 0, 0)
+    const result = libbpf().bpf_map_update_batch(map.fd, new Uint8Array(8), new Uint8Array(4), count, null)
+    if (result >= 0) return { supported: 'yes' }
+    const isMissing = result === -ENOTSUPP || result === -EOPNOTSUPP
+    return isMissing ? unsupported(what, BATCHES_SINCE[type]) : refusal(result, what, BATCHES_SINCE[type])
+  } catch (cause) {
+    if (!(cause instanceof BpfError)) throw cause
+    return refusal(-cause.errno, what, BATCHES_SINCE[type])
+  }
+}
+
+const BATCHES_SINCE = { hash: '5.6', lru_hash: '5.6', array: '5.6', lpm_trie: '5.13' } as const
+
+/** Whether the kernel tells its own types (BTF, CONFIG_DEBUG_INFO_BTF), or those of a module that is loaded. */
+export function probeKernelTypes(module = 'vmlinux'): ProbeAnswer {
+  if (existsSync(`/sys/kernel/btf/${module}`)) return { supported: 'yes' }
+  const whose = module === 'vmlinux' ? 'the kernel' : `a module ${module}`
+  return { supported: 'no', reason: `there is no type information of ${whose} (CONFIG_DEBUG_INFO_BTF)` }
+}
+
+/** Whether programs are compiled to machine code. Without, they are interpreted, several times slower. */
+export function probeJit(): ProbeAnswer {
+  const path = '/proc/sys/net/core/bpf_jit_enable'
+  try {
+    if (Number(readFileSync(path, 'utf8')) > 0) return { supported: 'yes' }
+    return { supported: 'no', reason: `it is switched off (sysctl net.core.bpf_jit_enable)` }
+  } catch (cause) {
+    if (!isMissing(cause)) return { supported: 'unknown', reason: String(cause) }
+    return { supported: 'no', reason: 'the kernel was built without it (CONFIG_BPF_JIT)' }
+  }
 }
 
 /**
@@ -121,106 +160,11 @@ function isMissing(cause: unknown): boolean {
   return cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
 }
 
-/** Whether tc programs can be attached by links (tcx, kernel 6.6): by asking who is on the loopback device. */
-export function probeTcx(): ProbeAnswer {
-  try {
-    queryTcx(1, 'ingress')
-    return { supported: 'yes' }
-  } catch (cause) {
-    if (!(cause instanceof BpfError)) throw cause
-    if (cause.errno === EINVAL) return { supported: 'no', since: '6.6', reason: 'the kernel has no tcx' }
-    return { supported: 'unknown', reason: cause.message }
-  }
-}
-
-/**
- * The cookie of a network namespace (SO_NETNS_COOKIE, kernel 5.14), by which programs know it; never 0. Undefined where
- * the kernel has none.
- *
- * @param path The file of a namespace; left out: the one this thread is in. Throws as `inNetworkNamespace` does.
- */
-export function netnsCookie(path?: string): bigint | undefined {
-  return path === undefined ? ownNetnsCookie() : inNetworkNamespace(path, ownNetnsCookie)
-}
-
-function ownNetnsCookie(): bigint | undefined {
-  const fd = libc().socket(AF_INET, SOCK_DGRAM_CLOEXEC, 0)
-  if (fd < 0) throw new BpfError('open', 'a UDP socket', errno())
-  try {
-    const value = new Uint8Array(8)
-    const length = new Uint8Array(4)
-    new DataView(length.buffer).setUint32(0, value.length, true)
-    if (libc().getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, value, length) < 0) return undefined
-    return new DataView(value.buffer).getBigUint64(0, true)
-  } finally {
-    libc().close(fd)
-  }
-}
-
-/** The release of the running kernel, `6.1.0-25-amd64` for example, and its first two numbers. */
-export function kernelRelease(): {
-  readonly release: string
-  readonly major: number
-  readonly minor: number
-} {
-  const release = os.release()
-  const [major = 0, minor = 0] = release.split('.').map((part) => Number.parseInt(part, 10))
-  return { release, major, minor }
-}
-
-/** The effective capabilities of this process, in the order of their numbers: `NET_ADMIN`, `BPF` … */
-export function effectiveCapabilities(): string[] {
-  const mask = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'
-  return capabilityNames(BigInt(`0x${mask}`))
-}
-
-/** The names of the capabilities in a mask; those without a name here by their numbers. */
-export function capabilityNames(mask: bigint): string[] {
-  return Array.from({ length: 64 }, (_, bit) => bit)
-    .filter((bit) => (mask >> BigInt(bit)) & 1n)
-    .map((bit) => CAPABILITIES[bit] ?? String(bit))
-}
-
-/** A mounted file system. */
-export interface Mount {
-  /** Where it is mounted. */
-  readonly path: string
-  /** Which part of it is mounted there, `/` when all. */
-  readonly root: string
-  /** `bpf`, `cgroup2` … */
-  readonly type: string
-}
-
-/** The mounts that this process sees, of one type, in the order in which they were made. */
-export function mountsOfType(type: 'bpf' | 'cgroup2' | (string & {})): Mount[] {
-  return parseMountInfo(readFileSync('/proc/self/mountinfo', 'utf8')).filter((mount) => mount.type === type)
-}
-
-/** The lines of a mountinfo file (proc(5)). */
-export function parseMountInfo(text: string): Mount[] {
-  return text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => {
-      const [before = '', after = ''] = line.split(' - ')
-      const [, , , root = '', path = ''] = before.split(' ')
-      const [type = ''] = after.split(' ')
-      return { path: unescapeOctal(path), root: unescapeOctal(root), type }
-    })
-}
-
-/** Spaces and the like in paths are written as `\040`. */
-function unescapeOctal(text: string): string {
-  return text.replaceAll(/\\([0-7]{3})/g, (_, digits: string) =>
-    String.fromCharCode(Number.parseInt(digits, 8)),
-  )
-}
-
 /** What a process needs for loading to show what the kernel has; `SYS_ADMIN` stands for all of them. */
 const PROBE_CAPABILITIES: readonly string[] = ['BPF', 'NET_ADMIN', 'PERFMON']
 
 /** What a failure without a reason from the verifier says: the kernel lacks it, or the process may not try. */
-function refusal(result: number, what: string, since: string | undefined): ProbeAnswer {
+export function refusal(result: number, what: string, since: string | undefined): ProbeAnswer {
   const bpf = probeBpfSyscall()
   if (bpf.supported !== 'yes') return bpf
   const held = effectiveCapabilities()
@@ -238,21 +182,14 @@ function refusal(result: number, what: string, since: string | undefined): Probe
 }
 
 /** The kernel to upgrade to is named only where an upgrade would help. */
-function unsupported(what: string, since: string | undefined): ProbeAnswer {
+export function unsupported(what: string, since: string | undefined): ProbeAnswer {
   const reason = `the kernel does not have ${what}`
   const isOlder = since !== undefined && compareReleases(kernelRelease().release, since) < 0
   return isOlder ? { supported: 'no', since, reason } : { supported: 'no', reason }
 }
 
-/** Below 0 when the first release is older than the second; only major and minor count. */
-export function compareReleases(a: string, b: string): number {
-  const [majorA = 0, minorA = 0] = a.split('.').map((part) => Number.parseInt(part, 10))
-  const [majorB = 0, minorB = 0] = b.split('.').map((part) => Number.parseInt(part, 10))
-  return majorA - majorB || minorA - minorB
-}
-
 /** `r0 = 0; exit` */
-const RETURN_ZERO: readonly number[] = [0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0]
+export const RETURN_ZERO: readonly number[] = [0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0]
 const NEEDS_TARGET: readonly ProgramType[] = ['tracing', 'struct_ops', 'ext', 'lsm']
 /** `enum bpf_attach_type` for the types that cannot be loaded without one. */
 const ATTACH_TYPES: Partial<Record<ProgramType, number>> = {
@@ -272,11 +209,27 @@ function callHelper(number: number): number[] {
 
 /** Loads a program and closes it again; the log is empty when the verifier did not get to see it. */
 function tryLoad(type: ProgramType, instructions: readonly number[]): { result: number; log: string } {
+  const loaded = loadProbe(type, instructions)
+  if (loaded.result >= 0) libc().close(loaded.result)
+  return loaded
+}
+
+/**
+ * Loads a program. The result is a descriptor, which is the caller's, or a negative errno.
+ *
+ * @param attachType Where it is for (`enum bpf_attach_type`), when that matters.
+ */
+export function loadProbe(
+  type: ProgramType,
+  instructions: readonly number[],
+  attachType: number = ATTACH_TYPES[type] ?? 0,
+): { result: number; log: string } {
+  raiseMemoryLock()
   const log = new Uint8Array(PROBE_LOG_SIZE)
   const options = new Uint8Array(LOAD_OPTIONS_SIZE)
   const view = new DataView(options.buffer)
   view.setBigUint64(0, BigInt(LOAD_OPTIONS_SIZE), true)
-  view.setUint32(12, ATTACH_TYPES[type] ?? 0, true)
+  view.setUint32(12, attachType, true)
   view.setUint32(20, type === 'syscall' ? SLEEPABLE : 0, true)
   view.setUint32(88, 1, true)
   view.setUint32(92, log.length, true)
@@ -290,51 +243,5 @@ function tryLoad(type: ProgramType, instructions: readonly number[]): { result: 
     code.length / 8,
     options,
   )
-  if (result >= 0) libc().close(result)
   return { result, log: cString(log, 0) }
 }
-
-/** In the order of their numbers (include/uapi/linux/capability.h), without `CAP_`. */
-const CAPABILITIES: readonly string[] = [
-  'CHOWN',
-  'DAC_OVERRIDE',
-  'DAC_READ_SEARCH',
-  'FOWNER',
-  'FSETID',
-  'KILL',
-  'SETGID',
-  'SETUID',
-  'SETPCAP',
-  'LINUX_IMMUTABLE',
-  'NET_BIND_SERVICE',
-  'NET_BROADCAST',
-  'NET_ADMIN',
-  'NET_RAW',
-  'IPC_LOCK',
-  'IPC_OWNER',
-  'SYS_MODULE',
-  'SYS_RAWIO',
-  'SYS_CHROOT',
-  'SYS_PTRACE',
-  'SYS_PACCT',
-  'SYS_ADMIN',
-  'SYS_BOOT',
-  'SYS_NICE',
-  'SYS_RESOURCE',
-  'SYS_TIME',
-  'SYS_TTY_CONFIG',
-  'MKNOD',
-  'LEASE',
-  'AUDIT_WRITE',
-  'AUDIT_CONTROL',
-  'SETFCAP',
-  'MAC_OVERRIDE',
-  'MAC_ADMIN',
-  'SYSLOG',
-  'WAKE_ALARM',
-  'BLOCK_SUSPEND',
-  'AUDIT_READ',
-  'PERFMON',
-  'BPF',
-  'CHECKPOINT_RESTORE',
-]

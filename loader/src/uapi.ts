@@ -135,6 +135,8 @@ export type CgroupHook = keyof typeof CGROUP_HOOKS
 
 /** `BPF_TCX_INGRESS` and `BPF_TCX_EGRESS` (kernel 6.6). */
 export const TCX_ATTACH_TYPES = { ingress: 46, egress: 47 } as const
+/** Which way packets go through a device. */
+export type Direction = keyof typeof TCX_ATTACH_TYPES
 
 /** Flags of map creation. */
 export const MAP_FLAGS = {
@@ -188,14 +190,17 @@ export function isPerCpu(type: MapType): boolean {
 
 /** Helpers worth probing for: `enum bpf_func_id`, and the kernel that brought them. */
 export const HELPERS = {
+  redirect: { number: 23, since: '4.4' },
   get_socket_cookie: { number: 46, since: '4.12' },
   fib_lookup: { number: 69, since: '4.18' },
   sk_lookup_tcp: { number: 84, since: '4.20' },
+  skc_lookup_tcp: { number: 99, since: '5.2' },
   get_netns_cookie: { number: 122, since: '5.7' },
   ringbuf_output: { number: 130, since: '5.8' },
   redirect_neigh: { number: 152, since: '5.10' },
   redirect_peer: { number: 155, since: '5.10' },
   ktime_get_coarse_ns: { number: 160, since: '5.11' },
+  check_mtu: { number: 163, since: '5.12' },
   for_each_map_elem: { number: 164, since: '5.13' },
   timer_init: { number: 169, since: '5.15' },
   loop: { number: 181, since: '5.17' },

@@ -1,12 +1,14 @@
 /** What the tests of this package share: objects compiled from C, and things that go away at the end of a scope. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import dgram from 'node:dgram'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmdirSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { after, before } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
-import { mountsOfType } from '../src/index.ts'
+import { type BpfObject, mountsOfType } from '../src/index.ts'
 
 const FOLDER = import.meta.dirname
 const BPF_ROOT = '/sys/fs/bpf'
@@ -72,6 +74,20 @@ export function temporaryVeth(
     neighbour: `198.18.${octet}.2`,
     [Symbol.dispose]: () => ip('link', 'delete', device),
   }
+}
+
+/** How often each of the two tc programs of `hooks.bpf.c` ran. */
+export function countsOf(object: BpfObject): [passOn: number, accept: number] {
+  const [passOn = 0n, accept = 0n] = new BigUint64Array(object.map('seen').memory().buffer, 0, 2)
+  return [Number(passOn), Number(accept)]
+}
+
+/** Makes something leave by the device on which the neighbour is. */
+export async function sendTo(neighbour: string): Promise<void> {
+  const socket = dgram.createSocket('udp4')
+  socket.send('x', 9, neighbour)
+  await once(socket, 'listening')
+  await new Promise((sent) => socket.close(() => sent(undefined)))
 }
 
 /** Waits until something holds; fails with `what` after ten seconds. */

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import dgram from 'node:dgram'
-import { once } from 'node:events'
 import { suite, test } from 'node:test'
 import {
   attachCgroup,
@@ -18,8 +16,10 @@ import {
 import {
   checkDescriptors,
   compile,
+  countsOf,
   pinFolder,
   rootOnly,
+  sendTo,
   temporaryCgroup,
   temporaryFolder,
   temporaryVeth,
@@ -29,20 +29,6 @@ import {
 function loadHooks(): BpfObject {
   using folder = temporaryFolder()
   return loadObject(readSpec(compile('hooks', folder.path)))
-}
-
-/** How often each of the two tc programs ran. */
-function countsOf(object: BpfObject): [passOn: number, accept: number] {
-  const [passOn = 0n, accept = 0n] = new BigUint64Array(object.map('seen').memory().buffer, 0, 2)
-  return [Number(passOn), Number(accept)]
-}
-
-/** Makes something leave by the device on which the neighbour is. */
-async function sendTo(neighbour: string): Promise<void> {
-  const socket = dgram.createSocket('udp4')
-  socket.send('x', 9, neighbour)
-  await once(socket, 'listening')
-  await new Promise((sent) => socket.close(() => sent(undefined)))
 }
 
 const needsTcx =

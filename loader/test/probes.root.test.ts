@@ -1,18 +1,26 @@
 import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
 import {
+  clsactDevices,
   effectiveCapabilities,
   kernelRelease,
   mountsOfType,
+  probeBatch,
   probeBpfSyscall,
+  probeCgroupHook,
+  probeClsact,
   probeHelper,
+  probeJit,
   probeKernelConstant,
   probeKernelFunction,
+  probeKernelTypes,
+  probeLinks,
   probeMapType,
   probeProgramType,
   probeTcx,
 } from '../src/index.ts'
-import { compareReleases } from '../src/probe.ts'
+import { compareReleases } from '../src/release.ts'
 import { checkDescriptors, pinFolder, rootOnly } from './kit.ts'
 
 const { release } = kernelRelease()
@@ -49,6 +57,40 @@ suite('probes of the running kernel', rootOnly, () => {
   test('a constant for programs, and one that no kernel has', () => {
     assert.deepEqual(probeKernelConstant('BPF_F_PSEUDO_HDR'), { supported: 'yes' })
     assert.equal(probeKernelConstant('BPF_F_NO_SUCH').supported, 'no')
+  })
+
+  test('clsact, which every kernel in use has, without a trace', () => {
+    const before = clsactDevices()
+    assert.deepEqual(probeClsact(), { supported: 'yes' })
+    assert.deepEqual(clsactDevices(), before)
+  })
+
+  test('links and hooks of cgroups, and a hook for another type of program', () => {
+    assert.deepEqual(probeLinks(), { supported: 'yes' })
+    for (const hook of [
+      'connect4',
+      'sendmsg6',
+      'recvmsg4',
+      'getpeername6',
+      'sock_release',
+      'bind4',
+    ] as const) {
+      assert.deepEqual(probeCgroupHook(hook), { supported: 'yes' }, hook)
+    }
+  })
+
+  test('batches by type', () => {
+    for (const type of ['hash', 'lru_hash', 'array', 'lpm_trie'] as const) {
+      assert.deepEqual(probeBatch(type), { supported: 'yes' }, type)
+    }
+  })
+
+  test('the kernel has types, or says what it was built without; the JIT is on or off', () => {
+    const types = probeKernelTypes()
+    assert.equal(types.supported, existsSync('/sys/kernel/btf/vmlinux') ? 'yes' : 'no')
+    assert.equal(probeKernelTypes('no_such_module').supported, 'no')
+    const jit = readFileSync('/proc/sys/net/core/bpf_jit_enable', 'utf8').trim()
+    assert.equal(probeJit().supported, jit === '0' ? 'no' : 'yes')
   })
 
   test('tcx, from 6.6 on', () => {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { capabilityNames, compareReleases, kernelRelease, netnsCookie, parseMountInfo } from './probe.ts'
+import { capabilityNames, netnsCookie, parseMountInfo } from './process.ts'
+import { compareReleases, kernelRelease } from './release.ts'
 
-suite('probes', () => {
+suite('the process', () => {
   test('mounts, with optional fields and escaped paths', () => {
     const text = [
       '25 30 0:23 / /sys/fs/bpf rw,nosuid shared:5 - bpf bpf rw,mode=700',
