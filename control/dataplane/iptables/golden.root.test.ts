@@ -52,8 +52,8 @@ for (const flavour of ['nft', 'legacy'] as const) {
         for (const table of TABLES) run(command, ['-w', '-t', table, '-N', CANARY])
         const { text } = new RuleRenderer(settingsFor(family, counters)).render({
           desired: await goldenState(),
-          held: new Set(),
-          changed: undefined,
+          since: undefined,
+          held: [],
           collectStale: true,
           nodePortAddresses: 'all',
         })

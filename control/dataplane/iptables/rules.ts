@@ -20,16 +20,24 @@ export const LARGE_CLUSTER_ENDPOINTS = 1000
 
 export interface RenderInput {
   readonly desired: DesiredState
-  /** The chains of service ports that table nat has now, `isPortChain`. */
-  readonly held: ReadonlySet<string>
+  /** What the kernel has; undefined where nobody knows: then all chains are written. */
+  readonly since: Since | undefined
   /**
-   * The services whose chains may be others than those in the kernel; undefined: all of them. Chains that `held` lacks
-   * are written in any case.
+   * Chains of service ports in table nat, `isPortChain`: all that the kernel has; or with `since` those that were left,
+   * `Rendering.stale`.
    */
-  readonly changed: ReadonlySet<ServiceKey> | undefined
+  readonly held: Iterable<string>
   /** Chains that nobody needs are removed; else they stay, with nothing that leads to them. */
   readonly collectStale: boolean
   readonly nodePortAddresses: NodePortAddresses
+}
+
+/** A partial update: the chains of services that have not changed are left as they are in the kernel. */
+export interface Since {
+  /** What has been restored last. */
+  readonly desired: DesiredState
+  /** The services that may be others now. */
+  readonly changed: ReadonlySet<ServiceKey>
 }
 
 /** Numbers of rules. */
@@ -41,8 +49,8 @@ export interface RuleCounts {
 export interface Rendering {
   /** Table filter, then table nat: each is committed by itself. */
   readonly text: string
-  /** What `held` is once the text has been restored. */
-  readonly chains: ReadonlySet<string>
+  /** Chains of service ports that nobody needs and that are not removed yet. */
+  readonly stale: readonly string[]
   /** In the chains of ours once it has been restored, without those that are stale. */
   readonly rules: RuleCounts
   /** In the text. */
@@ -79,44 +87,59 @@ export class RuleRenderer {
   }
 
   render(input: RenderInput): Rendering {
-    const { desired, held, changed, collectStale } = input
+    const { desired, since, collectStale } = input
     const endpoints = this.#endpoints(desired)
     const commented = endpoints <= LARGE_CLUSTER_ENDPOINTS
     const fixed = fixedRules(this.#settings, input.nodePortAddresses)
     const filterRules = [...fixed.filter.rules]
     const natRules = [...fixed.nat.rules]
     const natChains = fixed.nat.chains.map(chainLine)
-    const chains = new Set<string>()
+    const stale = this.#candidates(input)
     let kept = 0
     for (const { key, known, body } of this.#ports(desired, commented)) {
       append(natRules, known.nat)
       append(filterRules, known.filter)
       const { port } = desired.healthChecks.get(key) ?? {}
       if (port !== undefined) filterRules.push(healthCheckRule(known.facts, port))
-      for (const chain of known.chains) chains.add(chain)
-      if (changed === undefined || changed.has(key) || !known.chains.every((chain) => held.has(chain))) {
-        for (const chain of known.chains) natChains.push(chainLine(chain))
+      if (since === undefined || since.changed.has(key)) {
+        for (const chain of known.chains) {
+          natChains.push(chainLine(chain))
+          stale.delete(chain)
+        }
         append(natRules, body ?? chainRules(known.facts, this.#settings, commented))
       } else {
         kept += known.rules
       }
     }
     append(natRules, fixed.tail)
-    const stale = [...held].filter((chain) => isPortChain(chain) && !chains.has(chain))
+    const removed = collectStale ? [...stale] : []
+    append(natChains, removed.map(chainLine))
+    const removals = removed.map((chain) => `-X ${chain}`)
     const written = { filter: filterRules.length, nat: natRules.length }
-    if (collectStale) for (const chain of stale) natChains.push(chainLine(chain))
-    else for (const chain of stale) chains.add(chain)
     return {
       text: [
         ...table('filter', fixed.filter.chains.map(chainLine), filterRules),
-        ...table('nat', natChains, natRules, collectStale ? stale.map((chain) => `-X ${chain}`) : []),
+        ...table('nat', natChains, natRules, removals),
         '',
       ].join('\n'),
-      chains,
+      stale: collectStale ? [] : [...stale],
       rules: { filter: written.filter, nat: written.nat + kept },
       written,
       endpoints,
     }
+  }
+
+  /** Chains that may be there, and are stale unless somebody turns out to need them. */
+  #candidates({ since, held }: RenderInput): Set<string> {
+    const chains = new Set<string>()
+    for (const chain of held) if (isPortChain(chain)) chains.add(chain)
+    for (const key of since?.changed ?? []) {
+      for (const port of since?.desired.services.get(key) ?? []) {
+        if (!this.#isOurs(port)) continue
+        for (const chain of this.#known.get(port)?.chains ?? chainsOf(factsOf(port))) chains.add(chain)
+      }
+    }
+    return chains
   }
 
   #isOurs({ family }: ServicePort): boolean {

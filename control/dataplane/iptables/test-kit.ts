@@ -21,8 +21,8 @@ export const SETTINGS: RuleSettings = {
 
 /** Everything is written, nothing is there. */
 export const FIRST: Omit<RenderInput, 'desired'> = {
-  held: new Set(),
-  changed: undefined,
+  since: undefined,
+  held: [],
   collectStale: true,
   nodePortAddresses: 'all',
 }
