@@ -49,10 +49,31 @@ __noinline int is_open(struct flow *flow)
 	return twin && twin->state != FLOW_STATE_CLOSING;
 }
 
+/* Does a request's UDP flow go on to the backend that is gone, its service having nobody else? */
+__noinline int has_nobody_else(struct flow *flow)
+{
+	struct scratch *scratch = get_scratch();
+	struct frontend *frontend;
+	const struct tuple *asked;
+
+	if (!flow || !scratch)
+		return 0;
+	frontend = &scratch->frontend;
+	asked = &flow->key.tuple;
+	return find_frontend(frontend, &asked->destination, asked->destination_port, IPPROTO_UDP, false) &&
+	       frontend->service == flow->service && nobody_serves(frontend->service);
+}
+
+/* Does a datagram stay with the backend of its flow? */
+static __always_inline bool stays(struct flow *flow)
+{
+	return serves(flow) || has_nobody_else(flow);
+}
+
 /* May a SYN, or a datagram, that meets its own confirmed flow go the same way? */
 static __always_inline bool may_go_on(struct flow *flow, const struct packet *packet)
 {
-	return serves(flow) && (packet->protocol == IPPROTO_UDP || is_open(flow));
+	return packet->protocol == IPPROTO_UDP ? stays(flow) : serves(flow) && is_open(flow);
 }
 
 /* A datagram that proves its client alive? Time is all there is to go by. */
@@ -67,7 +88,7 @@ static __always_inline bool is_udp_confirmed(const struct flow *flow)
 static __always_inline bool advance_request(struct flow *flow, const struct packet *packet)
 {
 	if (packet->protocol == IPPROTO_UDP) {
-		if (!serves(flow))
+		if (!stays(flow))
 			return false;
 		if (is_udp_confirmed(flow))
 			promote(flow, 0);

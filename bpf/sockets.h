@@ -319,20 +319,26 @@ static __always_inline void note_socket_peer(__u64 cookie, const struct peer *fr
 	bpf_map_update_elem(&socket_peers, &to_frontend.key, &to_frontend, BPF_ANY);
 }
 
+/* Does a socket stay with this backend, as a UDP flow of packets would? */
+static __always_inline bool stays_at(__u32 backend, __u32 generation, __u32 service)
+{
+	return backend_serves(backend, generation) || nobody_serves(service);
+}
+
 /*
  * A datagram to a named frontend: the backend that this socket already has for
- * it, while that serves. `has_other`: the socket's own entry is taken, by another
- * frontend or by what it is connected to.
+ * it, while that serves, or nobody does. `has_other`: the socket's own entry is
+ * taken, by another frontend or by what it is connected to.
  */
 static __always_inline bool reuse_backend(struct bpf_sock_addr *context, __u64 cookie, const struct peer *peer,
-					  bool *has_other)
+					  __u32 service, bool *has_other)
 {
 	struct socket_peer_key key = peer_key(cookie, peer->address, peer->port, false);
 	struct socket *socket = find_socket(cookie);
 	struct socket_peer *known;
 	bool is_same = socket && is_frontend_of(socket, peer);
 
-	if (is_same && backend_serves(socket->backend, socket->generation)) {
+	if (is_same && stays_at(socket->backend, socket->generation, service)) {
 		set_peer(context, SPELLING_NATIVE, socket->backend_address, socket->backend_port);
 		return true;
 	}
@@ -340,7 +346,7 @@ static __always_inline bool reuse_backend(struct bpf_sock_addr *context, __u64 c
 	if (!*has_other)
 		return false;
 	known = bpf_map_lookup_elem(&socket_peers, &key);
-	if (!known || !is_socket_peer(known, &key) || !backend_serves(known->backend, known->generation))
+	if (!known || !is_socket_peer(known, &key) || !stays_at(known->backend, known->generation, service))
 		return false;
 	set_peer(context, SPELLING_NATIVE, known->address, known->port);
 	return true;
@@ -362,7 +368,7 @@ static __always_inline int send_datagram(struct bpf_sock_addr *context)
 	if (call != CALL_BALANCE || !frontend.service)
 		return call == CALL_REFUSE ? SOCKET_REFUSE : SOCKET_PASS;
 	key.cookie = bpf_get_socket_cookie(context);
-	if (reuse_backend(context, key.cookie, &peer, &has_other))
+	if (reuse_backend(context, key.cookie, &peer, frontend.service, &has_other))
 		return SOCKET_PASS;
 	id = balance_socket(&frontend, &peer, key.cookie, netns_cookie, &backend);
 	if (!id)

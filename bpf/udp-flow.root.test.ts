@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { flowState } from '../control/layout/generated.ts'
+import { backendState, flowState } from '../control/layout/generated.ts'
 import { UdpConversation } from '../tools/packets/conversation.ts'
 import { FAMILIES } from '../tools/packets/family.ts'
 import { inFamily } from '../tools/packets/in-family.ts'
@@ -188,12 +188,45 @@ for (const family of FAMILIES) {
         assert.equal(client.backend, BACKENDS[1])
       })
 
-      test('is answered as unreachable when the last backend is gone', () => {
+      test('goes on to the last backend that was there while nobody serves, and moves to the first that does', () => {
         using dns = new Dns()
+        const { services } = dns.node
         const client = dns.client()
         reach(dns, client)
-        for (const backend of dns.service.backends) dns.node.services.retire(backend, 'GONE')
-        dns.node.services.setList(dns.service.id, 'CLUSTER', [])
+        for (const backend of dns.service.backends) services.retire(backend, 'GONE')
+        services.setList(dns.service.id, 'CLUSTER', [])
+        services.setList(dns.service.id, 'LOCAL', [])
+        client.request()
+        assert.equal(client.backend, BACKENDS[0])
+        assert.equal(describe(client.reply().packet), 'udp 10.96.0.53:53 > 10.244.1.2:4000')
+        const unreachable = `icmp 10.96.0.53 > 10.244.1.2 type ${type} code ${code}`
+        assert.equal(describe(dns.client(4001).request().packet), unreachable, 'who is new')
+        const [, second] = dns.service.backends
+        assert.ok(second)
+        services.changeBackend(second, { state: backendState.ACTIVE, generation: second.generation + 50 })
+        services.setList(dns.service.id, 'CLUSTER', [second])
+        client.request()
+        assert.equal(client.backend, BACKENDS[1])
+      })
+
+      test('is ended when its list is empty, but the service has somebody for others', () => {
+        using dns = new Dns()
+        const { services } = dns.node
+        const client = dns.client()
+        reach(dns, client)
+        services.retire(dns.first, 'GONE')
+        services.setList(dns.service.id, 'CLUSTER', [])
+        const { packet } = client.request()
+        assert.equal(describe(packet), `icmp 10.96.0.53 > 10.244.1.2 type ${type} code ${code}`)
+      })
+
+      test('is ended when another service without anybody has the frontend by now', () => {
+        using dns = new Dns()
+        const { services } = dns.node
+        const client = dns.client()
+        reach(dns, client)
+        services.retire(dns.first, 'GONE')
+        services.addService({ protocol: 'udp', clusterIp: '10.96.0.53:53', backends: [] })
         const { packet } = client.request()
         assert.equal(describe(packet), `icmp 10.96.0.53 > 10.244.1.2 type ${type} code ${code}`)
       })

@@ -92,6 +92,22 @@ static __always_inline bool backend_serves(__u32 id, __u32 generation)
 	       (backend->state == BACKEND_STATE_ACTIVE || backend->state == BACKEND_STATE_DRAINING);
 }
 
+/*
+ * Has a service nobody at all? Then a UDP flow whose backend is gone has nowhere to move, and goes on as it is:
+ * kube-proxy cleans no conntrack entries of a service that nobody serves either.
+ */
+static __always_inline bool nobody_serves(__u32 service)
+{
+	for (__u32 kind = 0; kind < LIST_KIND_COUNT; kind++) {
+		__u32 list = service * LIST_KIND_COUNT + kind;
+		__u64 *word = bpf_map_lookup_elem(&lists, &list);
+
+		if (word && *(volatile __u64 *)word >> 32)
+			return false;
+	}
+	return true;
+}
+
 /* The rules of the frontend's kind for this class of clients. */
 static __always_inline bool fill_request(struct request *request, const struct frontend *frontend,
 					 __u32 client_class)

@@ -56,6 +56,8 @@ export function keepSockets(options: SocketKeeperOptions): SocketKeeper {
     backends: dataplane.map(`backends${layout.number}`),
     flows: ['flows', 'embryonic'].map((name) => dataplane.map(`${name}${layout.number}`)),
     frontends: dataplane.map(`frontends${layout.number}`),
+    nodeports: dataplane.map(`nodeports${layout.number}`),
+    lists: dataplane.map('lists'),
     filter: dataplane.map('filter').memory(),
   }))
   const pods = new PodSocketsFollower({ mode, store, folder, map: dataplane.map('socket_netns'), log })
@@ -79,6 +81,7 @@ export function keepSockets(options: SocketKeeperOptions): SocketKeeper {
   return {
     repeat: async () => {
       await stale.repeat()
+      await conntrack.repeat()
       await test()
       pods.refresh()
     },

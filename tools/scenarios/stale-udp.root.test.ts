@@ -120,10 +120,9 @@ function describePort(family: Family): void {
           for (const pods of [['p3'], [], ['p5'], ['p1', 'p5']] as const) {
             apply({ ...DNS, pods }, OTHER)
             if (pods.length === 0) {
-              await eventually(
-                'nobody answers',
-                async () => (await group.exchange({ timeoutMs: 300 }))[0]?.ok === false,
-              )
+              const once = () => from.ask({ to: udp, protocol: 'udp', timeoutMs: 300 })
+              await eventually('who is new is refused', async () => !(await once()).ok)
+              assert.deepEqual(backendsOf(await group.exchange()), ['p3'], 'nowhere to move to')
             } else if (pods.length === 1) await eventuallyFrom(asks(group), pods)
           }
           // One that serves is left with whom it serves.

@@ -5,6 +5,7 @@ import { viewOf } from '../../layout/bytes.ts'
 import { ipv4Layout } from '../../layout/family.ts'
 import { backendState, type Flow4 } from '../../layout/generated.ts'
 import { deleteRequest, type Endpoint, listRequest, parseEntry } from '../netfilter/conntrack-messages.ts'
+import { deserted, PEOPLED } from './gone-backends-fixtures.ts'
 import { StaleConntrack } from './stale-conntrack.ts'
 
 const NESTED = 0x8000
@@ -17,6 +18,7 @@ const TCP = 6
 
 const CLIENT: Endpoint = { address: Uint8Array.of(203, 0, 113, 10), port: 40_000 }
 const BACKEND: Endpoint = { address: Uint8Array.of(10, 244, 2, 15), port: 5353 }
+const FRONTEND: Endpoint = { address: Uint8Array.of(10, 96, 0, 53), port: 53 }
 const NODE: Endpoint = { address: Uint8Array.of(192, 168, 1, 11), port: 2000 }
 
 const be16 = (value: number) => Uint8Array.of(value >> 8, value & 0xff)
@@ -61,20 +63,23 @@ function listed({
   return Buffer.concat([Uint8Array.of(2, 0, 0, 0), attributes])
 }
 
-type LivingFlow = 'none' | 'of the gone backend' | 'of another service'
+type LivingFlow = 'none' | 'of the gone backend' | 'of a deserted service' | 'of another service'
 
 function setUp(entries: readonly Uint8Array[], living: LivingFlow = 'none', refusal = 0) {
   const sent: NetlinkRequest[] = []
   const warnings: string[] = []
   const flow = new Uint8Array(ipv4Layout.flow.size)
   const generation = living === 'of another service' ? 9 : 3
-  const decoded: Flow4 = { ...ipv4Layout.flow.decode(viewOf(flow), 0), backend: 1, generation }
+  const zero = ipv4Layout.flow.decode(viewOf(flow), 0)
+  const to = { ...zero.to, source: FRONTEND.address, sourcePort: FRONTEND.port }
+  const decoded: Flow4 = { ...zero, to, service: 3, backend: 1, generation }
   ipv4Layout.flow.encode(decoded, viewOf(flow), 0)
   const backend = new Uint8Array(ipv4Layout.backend.size)
   const state = living === 'of another service' ? backendState.ACTIVE : backendState.GONE
   const nothing = ipv4Layout.backend.decode(viewOf(backend), 0)
   ipv4Layout.backend.encode({ ...nothing, state, generation }, viewOf(backend), 0)
   const keys: Uint8Array[] = []
+  let service = living === 'of a deserted service' ? deserted(FRONTEND, 3) : PEOPLED
   const subject = new StaleConntrack({
     maps: [
       {
@@ -88,6 +93,9 @@ function setUp(entries: readonly Uint8Array[], living: LivingFlow = 'none', refu
           },
         ],
         backends: { lookup: () => backend },
+        frontends: { lookup: (key) => service.frontends.lookup(key) },
+        nodeports: { lookup: (key) => service.nodeports.lookup(key) },
+        lists: { lookup: (key) => service.lists.lookup(key) },
       },
     ],
     ports: { first: 1024, last: 29_999 },
@@ -106,7 +114,10 @@ function setUp(entries: readonly Uint8Array[], living: LivingFlow = 'none', refu
     subject.gone([BACKEND])
     await subject.idle()
   }
-  return { look, sent, warnings, keys }
+  const people = () => {
+    service = PEOPLED
+  }
+  return { subject, look, people, sent, warnings, keys }
 }
 
 describe('which conntrack entries are deleted', () => {
@@ -120,6 +131,11 @@ describe('which conntrack entries are deleted', () => {
     {
       what: 'none that another service of the same backend goes on with',
       living: 'of another service',
+      deleted: 0,
+    },
+    {
+      what: 'none while the service has nobody: the flow goes on to where it was',
+      living: 'of a deserted service',
       deleted: 0,
     },
     { what: "none of TCP's", entry: { protocol: TCP }, deleted: 0 },
@@ -168,6 +184,18 @@ describe('which conntrack entries are deleted', () => {
     assert.ok(key !== undefined)
     const { tuple: answers } = ipv4Layout.flowKey.decode(viewOf(key), 0)
     assert.deepEqual([answers.sourcePort, answers.destinationPort], [BACKEND.port, CLIENT.port])
+  })
+
+  test('when somebody serves again, those that stayed until then', async () => {
+    const { subject, look, people, sent } = setUp([listed()], 'of a deserted service')
+    await look()
+    await subject.repeat()
+    assert.equal(sent.length, 0)
+    people()
+    await subject.repeat()
+    assert.equal(sent.length, 1)
+    await subject.repeat()
+    assert.equal(sent.length, 1)
   })
 
   test('one that has timed out meanwhile is no trouble; another refusal is told once', async () => {

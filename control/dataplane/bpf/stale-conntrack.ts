@@ -1,12 +1,13 @@
 /**
  * What netfilter remembers of our masqueraded UDP flows to a backend that is gone. Our own programs have given the client
  * another backend already; without its entry a late answer of the old one is refused here, and does not reach the client
- * from an address that it never asked. TCP's entries stay: those connections end by themselves. (As kube-proxy does.)
+ * from an address that it never asked. While the service has nobody, flows go on to where they were, and their entries
+ * stay until it has. TCP's entries stay: those connections end by themselves. (As kube-proxy does, all of it.)
  */
 import { type BpfMap, NetlinkError, type NetlinkSocket, openNetlink } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
-import { type FamilyLayout, protocolNumber } from '../../layout/family.ts'
-import { backendState, flowDirection } from '../../layout/generated.ts'
+import { protocolNumber } from '../../layout/family.ts'
+import { flowDirection } from '../../layout/generated.ts'
 import type { Logger } from '../../log.ts'
 import {
   type ConntrackEntry,
@@ -16,14 +17,13 @@ import {
   listRequest,
   parseEntry,
 } from '../netfilter/conntrack-messages.ts'
+import { type BackendMaps, type Fate, fateOf } from './gone-backends.ts'
 import type { PortRange } from './nft-table.ts'
 
 /** What tells whether a flow is one of ours that goes on. */
-export interface FlowMaps {
-  readonly layout: FamilyLayout
+export interface FlowMaps extends BackendMaps {
   /** `flows4` and `embryonic4`, or those of IPv6. */
   readonly flows: readonly Pick<BpfMap, 'lookup'>[]
-  readonly backends: Pick<BpfMap, 'lookup'>
 }
 
 export interface StaleConntrackOptions {
@@ -38,6 +38,8 @@ export class StaleConntrack {
   readonly #options: StaleConntrackOptions
   /** By their texts: each is looked at once, however often it is told. */
   readonly #gone = new Map<string, Endpoint>()
+  /** Those with entries that stay while nobody serves: looked at again. */
+  #deserted: Endpoint[] = []
   #running: Promise<void> | undefined
   #told = ''
 
@@ -52,6 +54,14 @@ export class StaleConntrack {
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
     })
+  }
+
+  /** To be called now and then: somebody may serve again where nobody did. */
+  async repeat(): Promise<void> {
+    const deserted = this.#deserted
+    this.#deserted = []
+    if (deserted.length > 0) this.gone(deserted)
+    await this.idle()
   }
 
   /** Resolves when nothing is being done. */
@@ -94,9 +104,13 @@ export class StaleConntrack {
 
   async #clean(netlink: Pick<NetlinkSocket, 'request'>, endpoint: Endpoint): Promise<number> {
     let deleted = 0
+    let stays = false
     for (const { payload } of await netlink.request(listRequest(endpoint))) {
       const entry = parseEntry(payload)
-      if (entry === undefined || !isTo(entry, endpoint) || !this.#isStale(entry)) continue
+      if (entry === undefined || !isTo(entry, endpoint)) continue
+      const fate = this.#fateOf(entry)
+      stays ||= fate === 'stays'
+      if (fate !== 'moves') continue
       try {
         await netlink.request(deleteRequest(entry))
         deleted += 1
@@ -105,16 +119,17 @@ export class StaleConntrack {
         if (!(error instanceof NetlinkError && error.errnoName === 'ENOENT')) throw error
       }
     }
+    if (stays) this.#deserted.push(endpoint)
     return deleted
   }
 
-  /** Masqueraded by our rule, and no flow of ours that goes on. */
-  #isStale({ orig, reply, isMasqueraded }: ConntrackEntry): boolean {
+  /** It moves if it is masqueraded by our rule, and no flow of ours that goes on. */
+  #fateOf({ orig, reply, isMasqueraded }: ConntrackEntry): Fate {
     const { maps, ports } = this.#options
     const { port } = reply.destination
-    if (!isMasqueraded || port < ports.first || port > ports.last) return false
+    if (!isMasqueraded || port < ports.first || port > ports.last) return 'goes on'
     const own = maps.find(({ layout }) => layout.addressSize === orig.source.address.length)
-    return own !== undefined && !goesOn(own, orig)
+    return own === undefined ? 'goes on' : flowFate(own, orig)
   }
 }
 
@@ -122,8 +137,9 @@ function isTo({ orig: { destination } }: ConntrackEntry, { address, port }: Endp
   return destination.port === port && Buffer.compare(destination.address, address) === 0
 }
 
-/** Whether there is a flow with these answers, whose backend serves. */
-function goesOn({ layout, flows, backends }: FlowMaps, { source, destination }: ConntrackTuple): boolean {
+/** What becomes of the flow with these answers: confirmed or not, or over. */
+function flowFate(maps: FlowMaps, { source, destination }: ConntrackTuple): Fate {
+  const { layout } = maps
   const key = new Uint8Array(layout.flowKey.size)
   const tuple = {
     source: destination.address,
@@ -133,15 +149,12 @@ function goesOn({ layout, flows, backends }: FlowMaps, { source, destination }: 
   }
   const flowKey = { tuple, protocol: protocolNumber.UDP, direction: flowDirection.EGRESS, zero: 0 }
   layout.flowKey.encode(flowKey, viewOf(key), 0)
-  return flows.some((map) => {
+  for (const map of maps.flows) {
     const bytes = map.lookup(key)
-    if (bytes === undefined) return false
-    const { backend: id, generation } = layout.flow.decode(viewOf(bytes), 0)
-    const backendKey = new Uint8Array(4)
-    viewOf(backendKey).setUint32(0, id, true)
-    const entry = backends.lookup(backendKey)
-    if (entry === undefined) return false
-    const backend = layout.backend.decode(viewOf(entry), 0)
-    return backend.generation === generation && backend.state !== backendState.GONE
-  })
+    if (bytes === undefined) continue
+    const { to, service, backend, generation } = layout.flow.decode(viewOf(bytes), 0)
+    const fate = fateOf(maps, { address: to.source, port: to.sourcePort, service, backend, generation })
+    if (fate !== 'moves') return fate
+  }
+  return 'moves'
 }

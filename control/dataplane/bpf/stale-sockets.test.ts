@@ -4,6 +4,7 @@ import { NetlinkError, type NetlinkRequest } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { ipv4Layout } from '../../layout/family.ts'
 import { type Backend4, backendState, type Socket4 } from '../../layout/generated.ts'
+import { deserted, PEOPLED } from './gone-backends-fixtures.ts'
 import { encodeDiagRequest, probeDestroySockets } from './socket-diag.ts'
 import { type NetnsFinder, StaleSockets } from './stale-sockets.ts'
 
@@ -14,6 +15,7 @@ const ESTALE = 116
 
 const BACKEND = Uint8Array.of(10, 0, 0, 1)
 const OTHER = Uint8Array.of(10, 0, 0, 2)
+const FRONTEND = { address: Uint8Array.of(10, 96, 0, 1), port: 53 }
 const ALIVE: Partial<Backend4> = { state: backendState.ACTIVE, generation: 1 }
 const GONE: Partial<Backend4> = { state: backendState.GONE, generation: 1 }
 
@@ -54,12 +56,20 @@ interface World {
   readonly backend?: Partial<Backend4>
   /** What the kernel lists, by the namespace. */
   readonly kernel?: Readonly<Record<string, readonly Uint8Array[]>>
+  /** What the service of the sockets has. */
+  readonly service?: () => ReturnType<typeof deserted>
   readonly findNetns?: NetnsFinder
   /** errno of a destruction; 0: it goes well. */
   readonly refusal?: () => number
 }
 
-function setUp({ sockets = [socket()], backend = GONE, kernel = {}, ...more }: World) {
+function setUp({
+  sockets = [socket()],
+  backend = GONE,
+  kernel = {},
+  service = () => PEOPLED,
+  ...more
+}: World) {
   const destroyed: string[] = []
   const warnings: string[] = []
   const { size } = ipv4Layout.socket
@@ -91,6 +101,9 @@ function setUp({ sockets = [socket()], backend = GONE, kernel = {}, ...more }: W
           },
         },
         backends: { lookup: () => entry },
+        frontends: { lookup: (key) => service().frontends.lookup(key) },
+        nodeports: { lookup: (key) => service().nodeports.lookup(key) },
+        lists: { lookup: (key) => service().lists.lookup(key) },
       },
     ],
     findNetns: more.findNetns ?? (() => 'own'),
@@ -133,6 +146,24 @@ describe('which sockets are destroyed', () => {
     {
       what: 'none while its backend drains',
       world: { backend: { ...ALIVE, state: backendState.DRAINING }, kernel: { own: [listed(7n, BACKEND)] } },
+      destroyed: [],
+    },
+    {
+      what: 'none while its service has nobody else',
+      world: { service: () => deserted(FRONTEND, 3), kernel: { own: [listed(7n, BACKEND)] } },
+      destroyed: [],
+    },
+    {
+      what: 'one whose frontend is of another service by now, which has nobody',
+      world: {
+        service: () => deserted({ port: 53 }, 4),
+        kernel: { own: [listed(7n, BACKEND)] },
+      },
+      destroyed: ['own 7'],
+    },
+    {
+      what: 'none by a node port, while its service has nobody else',
+      world: { service: () => deserted({ port: 53 }, 3), kernel: { own: [listed(7n, BACKEND)] } },
       destroyed: [],
     },
     {
@@ -212,6 +243,17 @@ describe('again', () => {
     netns = '/run/netns/pod'
     await stale.repeat()
     assert.deepEqual(destroyed, ['/run/netns/pod 7'])
+  })
+
+  test('as soon as somebody serves, those whose service had nobody', async () => {
+    let service = deserted(FRONTEND, 3)
+    const { look, stale, destroyed } = setUp({ kernel, service: () => service })
+    await look()
+    await stale.repeat()
+    assert.deepEqual(destroyed, [])
+    service = PEOPLED
+    await stale.repeat()
+    assert.deepEqual(destroyed, ['own 7'])
   })
 
   test('without a reason nothing is looked at', async () => {

@@ -1,14 +1,14 @@
 /**
  * UDP sockets that were connected through us to a backend that serves no more. Nothing at the level of packets can move
- * them, and no error would ever tell their owner: they are destroyed, so that it connects anew. No other socket ever is.
+ * them, and no error would ever tell their owner: they are destroyed, so that it connects anew. No other socket ever is,
+ * and none for as long as there is nobody to connect to.
  */
 import { setImmediate } from 'node:timers/promises'
 import { type BpfMap, NetlinkError, type NetlinkSocket, openNetlink } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
-import type { FamilyLayout } from '../../layout/family.ts'
 import { protocolNumber } from '../../layout/family.ts'
-import { backendState } from '../../layout/generated.ts'
 import type { Logger } from '../../log.ts'
+import { type BackendMaps, type Fate, fateOf } from './gone-backends.ts'
 import { destroySockets, type SocketPeer } from './socket-diag.ts'
 
 /** A socket that is to be destroyed. */
@@ -19,11 +19,9 @@ export interface StaleSocket extends SocketPeer {
 }
 
 /** What is looked at, for one family. */
-export interface SocketMaps {
-  readonly layout: FamilyLayout
+export interface SocketMaps extends BackendMaps {
   /** `sockets4` or `sockets6`. */
   readonly sockets: Pick<BpfMap, 'chunks' | 'keySize' | 'valueSize'>
-  readonly backends: Pick<BpfMap, 'lookup'>
 }
 
 /** The file of a network namespace; `own` for the one of this process; undefined where nobody knows it. May throw. */
@@ -37,32 +35,30 @@ export interface StaleSocketsOptions {
   readonly open?: (netns: string) => Pick<NetlinkSocket, 'request' | 'close'>
 }
 
-/** All of them, in pieces with turns of the event loop in between: computed from what the kernel holds now. */
-export async function* findStale({ layout, sockets, backends }: SocketMaps): AsyncGenerator<StaleSocket> {
-  const serving = new Map<number, number>()
+/**
+ * All whose backend is gone, in pieces with turns of the event loop in between: computed from what the kernel holds now.
+ * `stays`: one that is to be looked at again, since nobody serves.
+ */
+export async function* findStale(maps: SocketMaps): AsyncGenerator<StaleSocket | 'stays'> {
+  const { layout, sockets } = maps
+  const fates = new Map<string, Fate>()
   for (const { values, count } of sockets.chunks()) {
     const view = viewOf(values)
     for (let i = 0; i < count; i++) {
       const socket = layout.socket.decode(view, i * layout.socket.size)
       if (socket.connected === 0 || socket.protocol !== protocolNumber.UDP) continue
-      const { cookie, netnsCookie, generation, backend: id } = socket
-      const found = serving.get(id) ?? servingGeneration(layout, backends, id)
-      serving.set(id, found)
-      if (found === generation) continue
+      const { cookie, netnsCookie, generation, backend, service } = socket
+      const frontend = { address: socket.frontendAddress, port: socket.frontendPort }
+      const balanced = { ...frontend, service, backend, generation }
+      const known = `${backend} ${generation} ${frontend.address} ${frontend.port}`
+      const fate = fates.get(known) ?? fateOf(maps, balanced)
+      fates.set(known, fate)
+      if (fate === 'stays') yield fate
+      if (fate !== 'moves') continue
       yield { cookie, netnsCookie, generation, address: socket.backendAddress, port: socket.backendPort }
     }
     await setImmediate()
   }
-}
-
-/** The generation of a backend that keeps what it has; 0, which no backend has, for others. */
-function servingGeneration(layout: FamilyLayout, backends: SocketMaps['backends'], id: number): number {
-  const key = new Uint8Array(4)
-  viewOf(key).setUint32(0, id, true)
-  const bytes = backends.lookup(key)
-  if (bytes === undefined) return 0
-  const { state, generation } = layout.backend.decode(viewOf(bytes), 0)
-  return state === backendState.ACTIVE || state === backendState.DRAINING ? generation : 0
 }
 
 /**
@@ -130,6 +126,10 @@ export class StaleSockets {
     const done = new Map<bigint, number>()
     for (const maps of this.#options.maps) {
       for await (const socket of findStale(maps)) {
+        if (socket === 'stays') {
+          this.#isDue = true
+          continue
+        }
         const { cookie, netnsCookie, generation } = socket
         if (this.#done.get(cookie) === generation) {
           done.set(cookie, generation)

@@ -66,7 +66,7 @@ const SETUPS: Readonly<Record<string, Setup>> = {
     services: [{ ...UDP_PORT, endpoints: [p1] }],
     changes: {
       nobody: [{ ...UDP_PORT, endpoints: [{ ...p1, ready: false, serving: false }] }],
-      back: [{ ...UDP_PORT, endpoints: [p1] }],
+      another: [{ ...UDP_PORT, endpoints: [p5] }],
     },
   },
   'udp-unready': {
@@ -114,7 +114,7 @@ const ROWS: readonly Row[] = [
   row('CT-04', 'udp-removed-every-way', 'the same by load-balancer address, external address and node port'),
   row('CT-05', 'udp-other-port', 'UDP flow to another port of the service: kept'),
   row('CT-06', 'tcp-removed', 'TCP connection to an endpoint that is removed: goes on'),
-  row('CT-07', 'udp-nobody', 'nobody serves: nothing to move to, and the client is back with the endpoint'),
+  row('CT-07', 'udp-nobody', 'nobody serves: UDP flows are kept until somebody does'),
   row('CT-08', 'udp-unready', 'the endpoint is not ready, or terminates, but serves: kept'),
   row('CT-09', 'udp-service-changed', 'a change of the service alone: kept'),
   row(

@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import type { Answer, Member } from '../../../cluster/index.ts'
 import { backendsOf } from '../../../cluster/index.ts'
-import type { Deviation } from '../../report.ts'
 import {
   assertSame,
   at,
@@ -111,24 +110,27 @@ async function tcpGoesOn(scene: Scene): Promise<undefined> {
   }
 }
 
-async function nobodyServes(scene: Scene): Promise<readonly Omit<Deviation, 'id'>[]> {
-  const client = {
-    from: clusterOf(scene).pod('p2'),
-    to: at(scene, 'cluster-ip', UDP_PORT),
-    localPort: portFor(scene, 10),
-  }
-  assert.deepEqual(backendsOf(await send(client)), ['p1'])
+async function nobodyServes(scene: Scene): Promise<undefined> {
+  const { node, pod } = clusterOf(scene)
+  const to = at(scene, 'cluster-ip', UDP_PORT)
+  const open = (from: Member, connected: boolean) =>
+    from.open({ to, protocol: 'udp', connected, count: COUNT })
+  const groups = await Promise.all([open(pod('p2'), true), open(pod('p4'), true), open(node('n1'), false)])
+  // What a socket of the node is connected to it keeps too; whoever serves next destroys it.
+  const connected = await open(node('n1'), true)
+  for (const { answers } of [...groups, connected])
+    assert.deepEqual(backendsOf(answers), Array(COUNT).fill('p1'))
   changeTo(scene, 'nobody')
-  await eventuallyFrom(() => send(client), ['ECONNREFUSED'])
-  changeTo(scene, 'back')
-  await eventuallyFrom(() => send(client), ['p1'])
-  return [
-    {
-      kubeProxy: 'the entry is kept, and datagrams go on to who serves no more',
-      ours: 'refused until somebody serves, then answered',
-      why: 'design: a UDP flow whose backend is gone is balanced anew with its next packet',
-    },
-  ]
+  for (const from of [pod('p2'), node('n1')])
+    await eventuallyFrom(() => from.request({ to, protocol: 'udp', timeoutMs: TIMEOUT_MS }), ['ECONNREFUSED'])
+  for (const group of [...groups, connected])
+    assertSame(await group.exchange(), group.answers, 'nobody serves')
+  changeTo(scene, 'another')
+  for (const group of groups) {
+    await eventuallyFrom(() => group.exchange({ timeoutMs: TIMEOUT_MS }), ['p5'])
+    await group.close()
+  }
+  await connected.close()
 }
 
 async function unreadyIsKept(scene: Scene): Promise<undefined> {
