@@ -51,6 +51,8 @@ export interface Rendering {
   readonly text: string
   /** Chains of service ports that nobody needs and that are not removed yet. */
   readonly stale: readonly string[]
+  /** Number of those that the text removes. */
+  readonly removed: number
   /** In the chains of ours once it has been restored, without those that are stale. */
   readonly rules: RuleCounts
   /** In the text. */
@@ -123,6 +125,7 @@ export class RuleRenderer {
         '',
       ].join('\n'),
       stale: collectStale ? [] : [...stale],
+      removed: removed.length,
       rules: { filter: written.filter, nat: written.nat + kept },
       written,
       endpoints,
