@@ -118,6 +118,23 @@ static __always_inline bool is_daemons_own(const struct frontend *frontend)
 }
 
 /*
+ * Are a socket's packets translated, so that it keeps the address that it was given? Sockets of the kernel may have to,
+ * and nothing tells them from others here: the service says so. What is sent from loopback could not leave the node.
+ */
+static __always_inline bool is_left_to_packets(const struct frontend *frontend, const struct peer *peer)
+{
+	struct address_key key = { .address = peer->address };
+	__u32 id = frontend->service;
+	struct service *service = bpf_map_lookup_elem(&services, &id);
+	struct node_address *node;
+
+	if (!service || !(service->flags & SERVICE_FLAG_KERNEL_SOCKETS))
+		return false;
+	node = bpf_map_lookup_elem(&node_addresses, &key);
+	return !node || !(node->flags & NODE_ADDRESS_FLAG_LOOPBACK);
+}
+
+/*
  * CALL_BALANCE fills the frontend of the peer, if it is this socket's to use: a
  * loopback address of the node is not a pod's, and whether source ranges allow a
  * pod is for its packets to show. What no frontend takes ends here for the
@@ -137,6 +154,8 @@ static __noinline enum call judge_call(struct bpf_sock_addr *context, struct fro
 	if (!is_served(*netns_cookie))
 		return CALL_PASS;
 	if (find_frontend(frontend, &peer->address, peer->port, peer->protocol, is_host)) {
+		if (is_left_to_packets(frontend, peer))
+			return CALL_PASS;
 		if (is_host)
 			return is_daemons_own(frontend) ? CALL_PASS : CALL_BALANCE;
 		return frontend->kind == FRONTEND_KIND_LOAD_BALANCER ? CALL_PASS : CALL_BALANCE;

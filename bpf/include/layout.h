@@ -101,6 +101,7 @@ enum scheduler {
 enum service_flag {
 	SERVICE_FLAG_SOURCE_RANGES = 1, /* source_ranges has the clients of its load-balancer addresses */
 	SERVICE_FLAG_NODE_DENIED = 2,	/* ... and this node is not among them: for its sockets */
+	SERVICE_FLAG_KERNEL_SOCKETS = 4, /* sockets keep its addresses; the node's packets are translated by netfilter */
 };
 
 enum backend_state {

@@ -48,6 +48,8 @@ export interface ServiceFact {
   readonly sourceRanges: readonly string[] | undefined
   /** Whether sockets of the node may use the load-balancer addresses. */
   readonly nodeAllowed: boolean
+  /** Sockets of the node keep its addresses: netfilter translates their packets. */
+  readonly kernelSockets: boolean
   /** Flows and sockets that were balanced. */
   readonly connections: bigint
   /** Those that were refused, for want of an endpoint or of room, or kept out by source ranges. */

@@ -113,6 +113,7 @@ function serviceJson(fact: ServiceFact): unknown {
     affinitySeconds: fact.affinitySeconds,
     sourceRanges: fact.sourceRanges ?? null,
     nodeAllowed: fact.nodeAllowed,
+    kernelSockets: fact.kernelSockets,
     connections: fact.connections,
     refused: fact.refused,
   }

@@ -7,6 +7,7 @@ import { Attachments } from '../dataplane/bpf/attachments.ts'
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
 import { createNetfilter } from '../dataplane/bpf/netfilter.ts'
 import { Sweeper } from '../dataplane/bpf/sweeper.ts'
+import { UdpTranslations } from '../dataplane/netfilter/udp-translations.ts'
 import { layoutOf } from '../layout/family.ts'
 import type { Logger } from '../log.ts'
 import type { Family } from '../model/types.ts'
@@ -14,7 +15,7 @@ import { lookAtBpf } from './bpf-metrics.ts'
 import type { DataplanePart, NodeHooks } from './dataplane-part.ts'
 import { type DropCounts, DropReport } from './drop-report.ts'
 import { kernelHas, prepareMounts } from './host.ts'
-import { LocalSctp } from './local-sctp.ts'
+import { LocalOutput } from './local-output.ts'
 import type { Repetition } from './repeat.ts'
 import { packetSettings } from './settings.ts'
 import { keepSockets } from './sockets.ts'
@@ -42,7 +43,7 @@ export async function startBpfPart({ options, source, log, clock }: BpfPartOptio
   const { families } = dataplane
   const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, log })
   const netfilter = createNetfilter({ marks, nodePorts, families: families.filter(kernelHas), log })
-  const localSctp = new LocalSctp(netfilter)
+  const localOutput = new LocalOutput(netfilter, new UdpTranslations({ log }))
   const sockets = keepSockets({ ...options, dataplane, source, cgroupRoot, log, nodePorts, attachments })
   const dropCounts = dropCountsOf(dataplane)
   const drops = createDropReport(dataplane, dropCounts, log, clock)
@@ -52,7 +53,7 @@ export async function startBpfPart({ options, source, log, clock }: BpfPartOptio
     setDevices: (devices) => attachments.setDevices(devices),
     setLocalCidrs: (cidrs) => dataplane.setLocalCidrs(cidrs),
     setNodeAddresses: (addresses) => {
-      localSctp.setAddresses(addresses)
+      localOutput.setAddresses(addresses)
       return dataplane.setNodeAddresses(addresses)
     },
   }
@@ -67,7 +68,7 @@ export async function startBpfPart({ options, source, log, clock }: BpfPartOptio
       return netfilterReady
     },
     synced: (outcome) => {
-      localSctp.synced(outcome)
+      localOutput.synced(outcome)
       if (outcome.first) sockets.synced()
     },
     look: (metrics) => lookAtBpf(metrics, dropCounts, attachments.devices),
@@ -85,7 +86,7 @@ export async function startBpfPart({ options, source, log, clock }: BpfPartOptio
       { name: 'the look at sockets', intervalMs: CHECK_INTERVAL_MS, act: () => sockets.repeat() },
     ],
     idle: async () => {
-      await Promise.all([netfilterReady, sockets.idle()])
+      await Promise.all([netfilterReady, localOutput.idle(), sockets.idle()])
     },
   }
 }

@@ -53,6 +53,11 @@ test('a node that is not in the source ranges is told apart', () => {
   assert.equal(serviceEntry(denied, ipv4Layout).flags, serviceFlag.SOURCE_RANGES | serviceFlag.NODE_DENIED)
 })
 
+test('a service whose addresses sockets keep is marked', () => {
+  const kept = { ...PORT, sourceRanges: undefined, kernelSockets: true }
+  assert.equal(serviceEntry(kept, ipv4Layout).flags, serviceFlag.KERNEL_SOCKETS)
+})
+
 test('a source range is the service, then the prefix, and its length counts both', () => {
   const [key = ''] = sourceRangeKeys(PORT, 258, ipv4Layout)
   const bytes = keyBytes(key)

@@ -80,7 +80,8 @@ export function serviceEntry(port: ServicePort, layout: FamilyLayout): Service {
     affinitySeconds: port.affinitySeconds,
     flags:
       (port.sourceRanges === undefined ? 0 : serviceFlag.SOURCE_RANGES) |
-      (port.nodeAllowed ? 0 : serviceFlag.NODE_DENIED),
+      (port.nodeAllowed ? 0 : serviceFlag.NODE_DENIED) |
+      (port.kernelSockets ? serviceFlag.KERNEL_SOCKETS : 0),
     clusterIp,
     maglev: [0, 0],
     scheduler: SCHEDULERS[port.scheduler],

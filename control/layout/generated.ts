@@ -1733,12 +1733,14 @@ export const schedulerNames: Readonly<Record<number, string>> = {
 export const serviceFlag = {
   SOURCE_RANGES: 1,
   NODE_DENIED: 2,
+  KERNEL_SOCKETS: 4,
 } as const
 
 /** The names of `serviceFlag` by their values. */
 export const serviceFlagNames: Readonly<Record<number, string>> = {
   1: 'SOURCE_RANGES',
   2: 'NODE_DENIED',
+  4: 'KERNEL_SOCKETS',
 }
 
 /** `enum when_empty` */

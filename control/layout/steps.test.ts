@@ -98,6 +98,7 @@ function servicePort(made: MadeUpPort, frontends: readonly Frontend[]): ServiceP
       made.sourceRanges === undefined ? undefined : RANGES[made.family].slice(0, made.sourceRanges),
     nodeAllowed: true,
     scheduler: 'round-robin',
+    kernelSockets: false,
   }
 }
 

@@ -284,6 +284,7 @@ function computePort(
     affinitySeconds: wanted.affinitySeconds,
     ...rangesFor(port, node),
     scheduler: wanted.scheduler,
+    kernelSockets: wanted.kernelSockets,
   }
 }
 

@@ -253,6 +253,19 @@ describe('the scheduler', () => {
   })
 })
 
+test('sockets keep the address of a service only if it says so, in words that can be read', () => {
+  const said = (text: string) => portsOf({ annotations: { 'sluice.dev/kernel-sockets': text } })
+  assert.equal(portsOf({}).ports[0]?.kernelSockets, false)
+  assert.deepEqual([said('true').ports[0]?.kernelSockets, said('true').problems], [true, []])
+  assert.deepEqual([said('false').ports[0]?.kernelSockets, said('false').problems], [false, []])
+  const { ports, problems } = said('yes')
+  assert.equal(ports[0]?.kernelSockets, false)
+  assert.deepEqual(
+    problems.map(({ field, message }) => `${field}: ${message}`),
+    ['metadata.annotations[sluice.dev/kernel-sockets]: "yes" is not true or false: it says nothing'],
+  )
+})
+
 describe('what cannot be used hurts only itself', () => {
   interface Row {
     readonly why: string

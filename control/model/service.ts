@@ -47,6 +47,8 @@ export interface WantedService {
   readonly externalLocal: boolean
   readonly affinitySeconds: number
   readonly scheduler: Scheduler
+  /** As in `ServicePort`. */
+  readonly kernelSockets: boolean
   /** 0: none. */
   readonly healthCheckNodePort: number
   /** Milliseconds since 1970; Infinity when the object does not say. */
@@ -56,6 +58,9 @@ export interface WantedService {
 
 /** Annotation that chooses the scheduler of one service. */
 export const SCHEDULER_ANNOTATION = 'sluice.dev/scheduler'
+
+/** Annotation of a service that the node's kernel itself uses, by NFS, Ceph and the like: `true`. */
+export const KERNEL_SOCKETS_ANNOTATION = 'sluice.dev/kernel-sockets'
 
 /** Either label on a Service means that another proxy, or none, is responsible for it. */
 const SKIP_LABELS = ['service.kubernetes.io/service-proxy-name', 'service.kubernetes.io/headless']
@@ -110,6 +115,7 @@ export function readService(service: Service): WantedService | undefined {
     externalLocal: service.externalTrafficPolicy === 'Local',
     affinitySeconds: readAffinity(service, complain),
     scheduler: readScheduler(service, complain),
+    kernelSockets: readKernelSockets(service, complain),
     healthCheckNodePort: readHealthCheckNodePort(service, complain),
     createdAt: Number.isNaN(created) ? Number.POSITIVE_INFINITY : created,
     problems,
@@ -304,6 +310,14 @@ function readScheduler(service: Service, complain: Complain): Scheduler {
   if (SCHEDULERS[wanted] === 'available') return wanted
   complain(field, `${wanted} is not available yet; round-robin is used`)
   return 'round-robin'
+}
+
+function readKernelSockets(service: Service, complain: Complain): boolean {
+  const text = service.annotations[KERNEL_SOCKETS_ANNOTATION]
+  if (text === undefined || text === 'true' || text === 'false') return text === 'true'
+  const field = `metadata.annotations[${KERNEL_SOCKETS_ANNOTATION}]`
+  complain(field, `${JSON.stringify(text)} is not true or false: it says nothing`)
+  return false
 }
 
 function isScheduler(name: string): name is Scheduler {

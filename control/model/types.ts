@@ -243,6 +243,11 @@ export interface ServicePort {
   /** Whether processes of this node may use the load-balancer addresses: it is in the ranges, or there are none. */
   readonly nodeAllowed: boolean
   readonly scheduler: Scheduler
+  /**
+   * Sockets of the node are to keep the address that they were given, as sockets of its kernel must: their packets are
+   * translated instead.
+   */
+  readonly kernelSockets: boolean
 }
 
 /** What a load balancer is told that asks at a health-check node port. */

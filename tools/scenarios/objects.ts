@@ -34,6 +34,8 @@ export interface ServicePlan {
   readonly healthCheckNodePort?: number
   /** `sessionAffinity: ClientIP`, for so many seconds. */
   readonly affinitySeconds?: number
+  /** The annotation `sluice.dev/kernel-sockets`. */
+  readonly kernelSockets?: boolean
 }
 
 /** A Service in few words, or any object as it is. */
@@ -63,7 +65,11 @@ function serviceObject(plan: ServicePlan): object {
   return {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: { namespace: 'scenario', name },
+    metadata: {
+      namespace: 'scenario',
+      name,
+      ...(plan.kernelSockets ? { annotations: { 'sluice.dev/kernel-sockets': 'true' } } : {}),
+    },
     spec: {
       type: ingress !== undefined ? 'LoadBalancer' : nodePort === undefined ? 'ClusterIP' : 'NodePort',
       clusterIP,

@@ -77,6 +77,8 @@ export interface InspectedService {
   readonly sourceRanges: readonly string[] | undefined
   /** Whether sockets of the node may use the load-balancer addresses. */
   readonly nodeAllowed: boolean
+  /** Sockets of the node keep its addresses: netfilter translates their packets. */
+  readonly kernelSockets: boolean
   /** Flows and sockets that were balanced. */
   readonly connections: bigint
   /** Those that were refused, for want of an endpoint or of room, or kept out by source ranges. */
@@ -173,6 +175,7 @@ function decodeService(
     affinitySeconds: entry.affinitySeconds,
     sourceRanges: (entry.flags & serviceFlag.SOURCE_RANGES) === 0 ? undefined : sourceRanges(mirror, id),
     nodeAllowed: (entry.flags & serviceFlag.NODE_DENIED) === 0,
+    kernelSockets: (entry.flags & serviceFlag.KERNEL_SOCKETS) !== 0,
     ...counters,
   }
 }

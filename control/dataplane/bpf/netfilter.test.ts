@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Family } from '../../model/types.ts'
 import type { CommandResult, RunCommand } from '../netfilter/command.ts'
+import { outputChains } from './local-output.ts'
+import { backend, outputPort } from './local-output-fixtures.ts'
 import { createNetfilter, removeNetfilter } from './netfilter.ts'
-import { sctpChains } from './sctp-output.ts'
-import { backend, sctpPort } from './sctp-output-fixtures.ts'
 
 const MISSING: CommandResult = { code: undefined, stdout: '', stderr: 'spawn ENOENT' }
 const GOOD: CommandResult = { code: 0, stdout: '', stderr: '' }
@@ -120,9 +120,9 @@ test('the jump is not added a second time when only a rule of our chain is missi
   assert.equal(inputs[0]?.includes('-I FORWARD'), false)
 })
 
-const SCTP = sctpChains(
+const CHAINS = outputChains(
   [
-    sctpPort({
+    outputPort({
       frontends: [{ kind: 'ClusterIP', address: '10.96.0.1', port: 80 }],
       backends: [backend('10.1.0.1', 90)],
     }),
@@ -130,18 +130,18 @@ const SCTP = sctpChains(
   [],
 )
 
-test('without SCTP services no command runs for them, and the same chains are written once', async () => {
+test('without services that need it no command runs for them, and the same chains are written once', async () => {
   const { netfilter, calls } = setUp({ nft: GOOD })
-  await netfilter.setSctp([])
+  await netfilter.setOutput([])
   assert.deepEqual(calls, [])
-  await netfilter.setSctp(SCTP)
-  await netfilter.setSctp([...SCTP])
+  await netfilter.setOutput(CHAINS)
+  await netfilter.setOutput([...CHAINS])
   assert.deepEqual(calls, ['nft -j list table inet sluice', 'nft -f -'])
-  await netfilter.setSctp([])
+  await netfilter.setOutput([])
   assert.equal(calls.length, 4)
 })
 
-test('a kernel that refuses the chains for SCTP gets the others; it is told once, and tried again', async () => {
+test('a kernel that refuses the chains at OUTPUT gets the others; it is told once, and tried again', async () => {
   const lines: string[] = []
   const inputs: string[] = []
   const netfilter = createNetfilter({
@@ -152,17 +152,17 @@ test('a kernel that refuses the chains for SCTP gets the others; it is told once
     run: async (_, input) => {
       if (input === undefined) return ABSENT
       inputs.push(input)
-      return input.includes('sctp_output') ? { code: 1, stdout: '', stderr: 'not supported' } : GOOD
+      return input.includes('local_output') ? { code: 1, stdout: '', stderr: 'not supported' } : GOOD
     },
   })
-  for (const chains of [SCTP, [...SCTP]]) await netfilter.setSctp(chains)
+  for (const chains of [CHAINS, [...CHAINS]]) await netfilter.setOutput(chains)
   await netfilter.ensure()
-  const what = inputs.map((input) => input.includes('sctp_output'))
+  const what = inputs.map((input) => input.includes('local_output'))
   assert.deepEqual(what, [true, false, true, false])
   assert.equal(lines.filter((line) => line.startsWith('warn')).length, 1)
   assert.match(
     lines[0] ?? '',
-    /^warn cannot install the chains for SCTP .* exit code 1: not supported.*again/,
+    /^warn cannot install the chains at OUTPUT .* exit code 1: not supported.*again/,
   )
 })
 

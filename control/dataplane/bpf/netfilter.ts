@@ -10,6 +10,7 @@ import type { CleanupReport } from '../dataplane.ts'
 import { describeFailure, type RunCommand, runCommand } from '../netfilter/command.ts'
 import { iptablesCommand, LOCK_WAIT_SECONDS, otherFlavour, parseFlavour } from '../netfilter/flavour.ts'
 import { CHAIN, forwardCouldDrop, forwardRules, holdsChain, jumpRule, restoreText } from './forward-rules.ts'
+import type { Chain } from './local-output.ts'
 import {
   fixedChains,
   type Marks,
@@ -20,7 +21,6 @@ import {
   tableDifferences,
   tableText,
 } from './nft-table.ts'
-import type { Chain } from './sctp-output.ts'
 
 export interface NetfilterOptions {
   readonly marks: Marks
@@ -40,11 +40,11 @@ export interface Netfilter {
    */
   ensure(): Promise<void>
   /**
-   * The table is to have these chains beside the fixed ones (sctp-output.ts), and no others. Runs no command where they
+   * The table is to have these chains beside the fixed ones (local-output.ts), and no others. Runs no command where they
    * are as before. Until the first call those of an earlier process stay. What fails is told like the rest, hinders
    * nothing else, and is tried again by `ensure`. Never rejects.
    */
-  setSctp(chains: readonly Chain[]): Promise<void>
+  setOutput(chains: readonly Chain[]): Promise<void>
 }
 
 /** `-C` found no such rule (1), or a chain or extension in it does not exist (2, legacy). Others are no answer. */
@@ -58,7 +58,7 @@ export function createNetfilter(options: NetfilterOptions): Netfilter {
   const run = options.run ?? runCommand
   const fixed = fixedChains(marks, masqueradePorts(options.nodePorts))
   /** Undefined while the services are not known. */
-  let sctp: readonly Chain[] | undefined
+  let output: readonly Chain[] | undefined
   /** By place, the table's first and one for each family: what was found when it was last looked at. */
   const found: Finding[] = []
   /** One at a time: each looks first and then writes. */
@@ -80,21 +80,21 @@ export function createNetfilter(options: NetfilterOptions): Netfilter {
     }
   }
   const ensure = async (): Promise<void> => {
-    const findings = [await ensureTable(run, fixed, sctp)]
+    const findings = [await ensureTable(run, fixed, output)]
     for (const family of families) findings.push(await ensureForward(run, family, marks.accept))
     for (const [place, finding] of findings.entries()) tellChanges(place, finding)
     for (const [place, finding] of findings.entries()) tell(place, finding)
   }
-  const setSctp = (chains: readonly Chain[]): Promise<void> => {
-    const isSame = tableText(chains) === tableText(sctp ?? [])
-    sctp = chains
+  const setOutput = (chains: readonly Chain[]): Promise<void> => {
+    const isSame = tableText(chains) === tableText(output ?? [])
+    output = chains
     if (isSame) return last
     return inTurn(async () => {
       // A later call may have brought others, and writes them.
-      if (sctp === chains) tell(0, await ensureTable(run, fixed, chains))
+      if (output === chains) tell(0, await ensureTable(run, fixed, chains))
     })
   }
-  return { ensure: () => inTurn(ensure), setSctp }
+  return { ensure: () => inTurn(ensure), setOutput }
 }
 
 /** What was done, and what could not be. */
@@ -110,12 +110,12 @@ const NOTHING: Finding = { changes: [], problems: [] }
 async function ensureTable(
   run: RunCommand,
   fixed: readonly Chain[],
-  sctp: readonly Chain[] | undefined,
+  output: readonly Chain[] | undefined,
 ): Promise<Finding> {
   const listing = await run(['nft', '-j', 'list', 'table', ...TABLE.split(' ')])
   const held = listing.code === 0 ? listing.stdout : ''
-  const wanted = [...fixed, ...(sctp ?? [])]
-  const others = sctp === undefined ? [] : otherChains(held, wanted)
+  const wanted = [...fixed, ...(output ?? [])]
+  const others = output === undefined ? [] : otherChains(held, wanted)
   if (tableDifferences(held, wanted).length === 0 && others.length === 0) return NOTHING
   const argv = ['nft', '-f', '-']
   const changes = [`nft table ${TABLE}`]
@@ -125,9 +125,9 @@ async function ensureTable(
     // Nothing of it happened. The others must not wait for what the kernel or nft does not know.
     const isWhole = tableDifferences(held, fixed).length === 0
     if (isWhole || (await run(argv, tableText(fixed))).code === 0) {
-      const text = `cannot install the chains for SCTP in the nft table ${TABLE}: ${describeFailure(argv, result)}. \
-Processes of this node do not reach SCTP services, or not by their latest endpoints; it is tried again. The kernel needs \
-NF_CT_PROTO_SCTP and nft_numgen.`
+      const text = `cannot install the chains at OUTPUT in the nft table ${TABLE}: ${describeFailure(argv, result)}. \
+This node does not reach SCTP services and those for sockets of its kernel, or not by their latest endpoints; it is tried \
+again. The kernel needs nft_nat and nft_numgen, and NF_CT_PROTO_SCTP for SCTP.`
       return { changes: isWhole ? [] : changes, problems: [text] }
     }
   }

@@ -8,13 +8,13 @@
  * - `late_input`: a backend's segment that conntrack calls invalid is not brought back to the client that was masqueraded
  *   but given to the node, whose stack knows no such connection and would reset it. The programs mark what a backend
  *   sends to the node with the accept bit; nothing else is dropped here.
- * - `sctp_refuse` and `sctp_output`, where there are SCTP services: see sctp-output.ts.
+ * - `local_refuse` and `local_output`, where there are services that the node's sockets reach by them: see local-output.ts.
  *
  * Every rule carries a comment that names its parameters. What is there is compared by comments: the rest of a rule is
  * printed differently from version to version.
  */
 
-import type { Chain, Rule } from './sctp-output.ts'
+import type { Chain, Rule } from './local-output.ts'
 
 /** The bits of the packet mark, as masks. */
 export interface Marks {

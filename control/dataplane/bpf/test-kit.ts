@@ -66,6 +66,7 @@ export function servicePort(
     sourceRanges: undefined,
     nodeAllowed: true,
     scheduler: 'round-robin',
+    kernelSockets: false,
     ...more,
   }
 }

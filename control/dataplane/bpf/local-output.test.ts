@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { NodeAddress } from '../../layout/node-addresses.ts'
 import type { Choice, FrontendKind, ServicePort } from '../../model/types.ts'
-import { sctpChains } from './sctp-output.ts'
-import { backend, sctpPort } from './sctp-output-fixtures.ts'
+import { outputChains } from './local-output.ts'
+import { backend, outputPort } from './local-output-fixtures.ts'
 
 const ADDRESSES: readonly NodeAddress[] = [
   { address: '127.0.0.1', nodePort: true, loopback: true },
@@ -17,62 +17,85 @@ const at = (kind: FrontendKind, address?: string) => [{ kind, address, port: 80 
 const LOCAL: Choice = { list: 'local', whenEmpty: 'drop', masquerade: 'never' }
 const two = [backend('10.1.0.1', 90), backend('10.1.0.2', 91)]
 
-/** The rules of `sctp_refuse`, then those of `sctp_output`. */
+/** The rules of `local_refuse`, then those of `local_output`. */
 const rows: readonly [string, ServicePort, string[]][] = [
   [
     'a ClusterIP',
-    sctpPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two }),
+    outputPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two }),
     [
       'ip daddr { 10.96.0.1 } sctp dport 80 dnat ip to numgen random mod 2 map { 0 : 10.1.0.1 . 90, 1 : 10.1.0.2 . 91 }',
     ],
   ],
   [
     'IPv6',
-    sctpPort({ family: 'ipv6', frontends: at('ExternalIP', 'fd96::1'), backends: [backend('fd01::1', 90)] }),
+    outputPort({
+      family: 'ipv6',
+      frontends: at('ExternalIP', 'fd96::1'),
+      backends: [backend('fd01::1', 90)],
+    }),
     ['ip6 daddr { fd96::1 } sctp dport 80 dnat ip6 to numgen random mod 1 map { 0 : fd01::1 . 90 }'],
   ],
   [
     'a node port, on the addresses that accept it but loopback',
-    sctpPort({ frontends: at('NodePort'), backends: [backend('10.1.0.1', 90)] }),
+    outputPort({ frontends: at('NodePort'), backends: [backend('10.1.0.1', 90)] }),
     [
       'ip daddr { 192.168.0.2, 192.168.0.3 } sctp dport 80 dnat ip to numgen random mod 1 map { 0 : 10.1.0.1 . 90 }',
     ],
   ],
   [
     'affinity',
-    sctpPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two, affinitySeconds: 60 }),
+    outputPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two, affinitySeconds: 60 }),
     [
       'ip daddr { 10.96.0.1 } sctp dport 80 dnat ip to jhash ip saddr mod 2 seed 0x534c5549 map { 0 : 10.1.0.1 . 90, 1 : 10.1.0.2 . 91 }',
     ],
   ],
   [
     'backends that drain are in no list',
-    sctpPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two, cluster: [1] }),
+    outputPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two, cluster: [1] }),
     ['ip daddr { 10.96.0.1 } sctp dport 80 dnat ip to numgen random mod 1 map { 0 : 10.1.0.2 . 91 }'],
   ],
   [
     'the list that internal clients get',
-    sctpPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two, local: [0] }, { ClusterIP: LOCAL }),
+    outputPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two, local: [0] }, { ClusterIP: LOCAL }),
     ['ip daddr { 10.96.0.1 } sctp dport 80 dnat ip to numgen random mod 1 map { 0 : 10.1.0.1 . 90 }'],
   ],
   [
     'an empty list that rejects',
-    sctpPort({ frontends: at('ClusterIP', '10.96.0.1') }),
+    outputPort({ frontends: at('ClusterIP', '10.96.0.1') }),
     ['ip daddr { 10.96.0.1 } sctp dport 80 ct state new reject with icmp type prot-unreachable'],
   ],
   [
     'an empty list that rejects, in IPv6',
-    sctpPort({ family: 'ipv6', frontends: at('ClusterIP', 'fd96::1') }),
+    outputPort({ family: 'ipv6', frontends: at('ClusterIP', 'fd96::1') }),
     ['ip6 daddr { fd96::1 } sctp dport 80 ct state new reject with icmpv6 type port-unreachable'],
   ],
   [
+    'TCP and UDP of a service for sockets of the kernel',
+    outputPort({
+      protocol: 'TCP',
+      frontends: at('ClusterIP', '10.96.0.1'),
+      backends: [backend('10.1.0.1', 90)],
+    }),
+    ['ip daddr { 10.96.0.1 } tcp dport 80 dnat ip to numgen random mod 1 map { 0 : 10.1.0.1 . 90 }'],
+  ],
+  [
+    'TCP of nobody',
+    outputPort({ protocol: 'TCP', family: 'ipv6', frontends: at('ClusterIP', 'fd96::1') }),
+    ['ip6 daddr { fd96::1 } tcp dport 80 ct state new reject with tcp reset'],
+  ],
+  [
+    'UDP of nobody',
+    outputPort({ protocol: 'UDP', frontends: at('ClusterIP', '10.96.0.1') }),
+    ['ip daddr { 10.96.0.1 } udp dport 80 ct state new reject with icmp type port-unreachable'],
+  ],
+  [
     'an empty list that drops',
-    sctpPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two }, { ClusterIP: LOCAL }),
+    outputPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two }, { ClusterIP: LOCAL }),
     ['ip daddr { 10.96.0.1 } sctp dport 80 ct state new drop'],
   ],
   [
     'a node outside the source ranges, which guard the load balancer only',
-    sctpPort({
+    outputPort({
       frontends: [...at('LoadBalancer', '192.0.2.1'), ...at('ExternalIP', '192.0.2.2')],
       backends: [backend('10.1.0.1', 90)],
       sourceRanges: ['198.51.100.0/24'],
@@ -88,12 +111,12 @@ const rows: readonly [string, ServicePort, string[]][] = [
 describe('the rules for a service port', () => {
   for (const [name, port, rules] of rows) {
     test(name, () => {
-      const chains = sctpChains([port], ADDRESSES)
+      const chains = outputChains([port], ADDRESSES)
       assert.deepEqual(
         chains.map((chain) => [chain.name, chain.type, chain.hook, chain.priority]),
         [
-          ['sctp_refuse', 'filter', 'output', -110],
-          ['sctp_output', 'nat', 'output', -101],
+          ['local_refuse', 'filter', 'output', -110],
+          ['local_output', 'nat', 'output', -101],
         ],
       )
       assert.deepEqual(
@@ -105,21 +128,21 @@ describe('the rules for a service port', () => {
 })
 
 test('no service port, no chain', () => {
-  assert.deepEqual(sctpChains([], ADDRESSES), [])
+  assert.deepEqual(outputChains([], ADDRESSES), [])
 })
 
 test('no address of the family, no rule for node ports', () => {
-  const port = sctpPort({ frontends: at('NodePort'), backends: two })
+  const port = outputPort({ frontends: at('NodePort'), backends: two })
   assert.deepEqual(
-    sctpChains([port], []).flatMap(({ rules }) => rules),
+    outputChains([port], []).flatMap(({ rules }) => rules),
     [],
   )
 })
 
 test('a comment names the service, tells every change, and is as short as nft takes it', () => {
   const comment = (fields: Partial<ServicePort>) =>
-    sctpChains(
-      [sctpPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two, ...fields })],
+    outputChains(
+      [outputPort({ frontends: at('ClusterIP', '10.96.0.1'), backends: two, ...fields })],
       ADDRESSES,
     ).flatMap(({ rules }) => rules)[0]?.comment ?? ''
   assert.match(comment({}), /^default\/web [0-9a-f]{16}$/)

@@ -1,4 +1,4 @@
-/** SCTP service ports for tests. */
+/** Service ports for tests that netfilter translates at OUTPUT, of protocol SCTP unless told otherwise. */
 
 import type { Backend, Choice, FrontendKind, ServicePort } from '../../model/types.ts'
 
@@ -10,7 +10,7 @@ export function backend(address: string, port: number): Backend {
 }
 
 /** `default/web` in IPv4, all its backends in the list `cluster`, which everybody gets. */
-export function sctpPort(
+export function outputPort(
   fields: Partial<Omit<ServicePort, 'choices'>>,
   choices: Partial<Record<FrontendKind, Choice>> = {},
 ): ServicePort {
@@ -40,6 +40,7 @@ export function sctpPort(
     sourceRanges: undefined,
     nodeAllowed: true,
     scheduler: 'random',
+    kernelSockets: fields.protocol !== undefined && fields.protocol !== 'SCTP',
     ...fields,
   }
 }

@@ -5,9 +5,9 @@ import { createInterface } from 'node:readline'
 import { after, before, describe, test } from 'node:test'
 import type { NodeAddress } from '../../layout/node-addresses.ts'
 import { type RunCommand, runCommand } from '../netfilter/command.ts'
+import { outputChains } from './local-output.ts'
+import { backend, outputPort } from './local-output-fixtures.ts'
 import { createNetfilter, removeNetfilter } from './netfilter.ts'
-import { sctpChains } from './sctp-output.ts'
-import { backend, sctpPort } from './sctp-output-fixtures.ts'
 
 const PREFIX = `slt${process.pid.toString()}so`
 const NODE = `${PREFIX}-node`
@@ -30,14 +30,14 @@ const subject = (lines: string[]) =>
     run: inNode,
   })
 
-const web4 = sctpPort({
+const web4 = outputPort({
   frontends: [
     { kind: 'ClusterIP', address: '10.96.0.1', port: 80 },
     { kind: 'NodePort', address: undefined, port: 30_080 },
   ],
   backends: [backend('10.77.0.2', 8080), backend('10.77.0.3', 8080)],
 })
-const web6 = sctpPort({
+const web6 = outputPort({
   family: 'ipv6',
   frontends: [
     { kind: 'ClusterIP', address: 'fd96::1', port: 80 },
@@ -46,10 +46,21 @@ const web6 = sctpPort({
   backends: [backend('fd77::2', 8080), backend('fd77::3', 8080)],
   affinitySeconds: 10_800,
 })
-const empty = sctpPort({ frontends: [{ kind: 'ClusterIP', address: '10.96.0.2', port: 80 }] })
-const empty6 = sctpPort({ family: 'ipv6', frontends: [{ kind: 'ClusterIP', address: 'fd96::2', port: 80 }] })
+const tcp4 = outputPort({
+  ...web4,
+  protocol: 'TCP',
+  affinitySeconds: 10_800,
+})
+const udp6 = outputPort({ ...web6, protocol: 'UDP', affinitySeconds: 0 })
+const emptyTcp6 = outputPort({ ...web6, protocol: 'TCP', cluster: [] })
+const emptyUdp = outputPort({ ...web4, protocol: 'UDP', cluster: [] })
+const empty = outputPort({ frontends: [{ kind: 'ClusterIP', address: '10.96.0.2', port: 80 }] })
+const empty6 = outputPort({
+  family: 'ipv6',
+  frontends: [{ kind: 'ClusterIP', address: 'fd96::2', port: 80 }],
+})
 
-describe("SCTP services for the node's own processes", () => {
+describe('services that netfilter translates for the node', () => {
   before(() => {
     for (const namespace of [NODE, PODS]) execFileSync('ip', ['netns', 'add', namespace])
     execFileSync('ip', ['-n', NODE, '-batch', '-'], {
@@ -80,17 +91,19 @@ address add fd77::3/64 dev eth0 nodad
     const lines: string[] = []
     const netfilter = subject(lines)
     await netfilter.ensure()
-    await netfilter.setSctp(sctpChains([web4, web6, empty, empty6], ADDRESSES))
+    await netfilter.setOutput(
+      outputChains([web4, web6, tcp4, udp6, empty, empty6, emptyTcp6, emptyUdp], ADDRESSES),
+    )
     const listing = async () => (await inNode(['nft', 'list', 'table', 'inet', 'sluice'])).stdout
     const installed = await listing()
-    assert.match(installed, /chain sctp_output \{\n\t+type nat hook output priority -?\w+/)
-    assert.equal(installed.match(/dnat ip6? /g)?.length, 2 + 2)
-    assert.equal(installed.match(/ct state new reject/g)?.length, 2)
+    assert.match(installed, /chain local_output \{\n\t+type nat hook output priority -?\w+/)
+    assert.equal(installed.match(/dnat ip6? /g)?.length, 4 * 2)
+    assert.equal(installed.match(/ct state new reject/g)?.length, 2 + 2 * 2)
     await netfilter.ensure()
     assert.equal(await listing(), installed)
     assert.deepEqual(lines, ['info installed nft table inet sluice'])
 
-    await inNode(['nft', 'flush', 'chain', 'inet', 'sluice', 'sctp_output'])
+    await inNode(['nft', 'flush', 'chain', 'inet', 'sluice', 'local_output'])
     await netfilter.ensure()
     assert.equal(await listing(), installed)
     assert.match(lines[1] ?? '', /^warn repaired nft table/)
@@ -102,11 +115,11 @@ address add fd77::3/64 dev eth0 nodad
       installed,
       'what an earlier process left stays until the services are known',
     )
-    await next.setSctp([])
+    await next.setOutput([])
     await next.ensure()
-    assert.doesNotMatch(await listing(), /sctp_/)
+    assert.doesNotMatch(await listing(), /_output|_refuse/)
     assert.match(await listing(), /nat_postrouting/)
-    await next.setSctp(sctpChains([web4], ADDRESSES))
+    await next.setOutput(outputChains([web4], ADDRESSES))
     assert.deepEqual((await removeNetfilter(inNode)).removed, ['nft table inet sluice'])
   })
 
@@ -116,7 +129,7 @@ address add fd77::3/64 dev eth0 nodad
   }, async () => {
     const lines: string[] = []
     const netfilter = subject(lines)
-    await netfilter.setSctp(sctpChains([web4, web6, empty, empty6], ADDRESSES))
+    await netfilter.setOutput(outputChains([web4, web6, empty, empty6], ADDRESSES))
     assert.deepEqual(lines, [])
     const server = python(PODS, SERVER)
     try {
