@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type NodePortFacts, nodePortWarnings, takesNodePorts } from './node-ports.ts'
+import {
+  type NodePortFacts,
+  nodePortWarnings,
+  takesNodePorts,
+  takesNodePortsEverywhere,
+} from './node-ports.ts'
 
 const ADDRESSES = [
   '127.0.0.1',
@@ -75,4 +80,14 @@ describe('a warning for a family that is left wide open though something was cho
       })
     })
   }
+})
+
+test('every address takes them where nothing is chosen, or everything', () => {
+  const families = (chosen: NodePortFacts) =>
+    (['ipv4', 'ipv6'] as const).filter((family) => takesNodePortsEverywhere(family, chosen))
+  assert.deepEqual(families(facts([])), ['ipv4', 'ipv6'])
+  assert.deepEqual(families(facts(['192.168.0.0/24'])), ['ipv6'])
+  assert.deepEqual(families(facts(['192.168.0.0/24', '::/0'])), ['ipv6'])
+  assert.deepEqual(families(facts('primary')), [])
+  assert.deepEqual(families(facts('primary', true, ['192.168.0.2'])), ['ipv6'])
 })

@@ -20,6 +20,12 @@ export function takesNodePorts(address: string, { ips, settings }: NodePortFacts
   return chosen.length === 0 || chosen.some((text) => isIn(text, address))
 }
 
+/** Whether every address of a family takes node ports, also one that the node does not have yet. */
+export function takesNodePortsEverywhere(family: Family, { ips, settings }: NodePortFacts): boolean {
+  const chosen = chosenIn(family, settings.nodePortAddresses, ips)
+  return chosen.length === 0 || chosen.some((text) => parseCidr(text)?.prefixLength === 0)
+}
+
 /** One sentence for each family that takes node ports at every address though something else was chosen. */
 export function nodePortWarnings({ ips, settings }: NodePortFacts): readonly string[] {
   const { nodePortAddresses } = settings

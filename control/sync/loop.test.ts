@@ -226,6 +226,25 @@ describe('pace', () => {
     assert.deepEqual(rig.dataplane.calls, ['0 all', '3600000 all', '7200000 all', '10800000 all'])
   })
 
+  test('everything is compared at once when that is asked for, once, also while a sync runs', async () => {
+    await using rig = makeRig()
+    rig.set('a')
+    await rig.clock.advance(20)
+    rig.loop.requestFull()
+    await rig.clock.advance(20)
+    const gate = Promise.withResolvers<void>()
+    rig.dataplane.gate = gate.promise
+    rig.loop.requestFull()
+    await rig.clock.advance(20)
+    rig.loop.requestFull()
+    gate.resolve()
+    await rig.clock.advance(1000)
+    assert.deepEqual(
+      rig.dataplane.calls.map((call) => call.split(' ')[1]),
+      ['all', 'all', 'all', 'all'],
+    )
+  })
+
   test('a change of the node is one of every service that it changes', async () => {
     await using rig = makeRig()
     const hinted = makeSlice([

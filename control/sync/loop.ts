@@ -27,6 +27,7 @@ export class SyncLoop<M extends ModelResult> {
   readonly #parts: SyncParts<M>
   readonly #pacing: SyncPacing
   #schedule: Schedule = initialSchedule
+  #fullRequested = false
   #timer: Timer
   #timerDueMs: number | undefined
   #running: Promise<void> | undefined
@@ -66,6 +67,12 @@ export class SyncLoop<M extends ModelResult> {
     this.#lastQueuedMs = this.#parts.clock.nowMs()
     this.#schedule = requested(this.#schedule, this.#lastQueuedMs)
     this.#plan()
+  }
+
+  /** What the kernel holds may not be what it was given: the next sync looks at everything, and is due now. */
+  requestFull(): void {
+    this.#fullRequested = true
+    this.request()
   }
 
   /** Syncs until the signal is aborted. Resolves when no sync is running any more. Never rejects. */
@@ -128,7 +135,8 @@ export class SyncLoop<M extends ModelResult> {
     const { clock, observer, dataplane } = this.#parts
     const beganMs = Math.max(clock.nowMs(), dueMs)
     const sinceMs = this.#schedule.pendingSinceMs ?? beganMs
-    const full = isFull(this.#schedule, beganMs)
+    const full = this.#fullRequested || isFull(this.#schedule, beganMs)
+    this.#fullRequested = false
     this.#schedule = begun(this.#schedule)
     this.#answeringSinceMs ??= sinceMs
     try {

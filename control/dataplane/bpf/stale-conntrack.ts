@@ -4,7 +4,7 @@
  * from an address that it never asked. While the service has nobody, flows go on to where they were, and their entries
  * stay until it has. TCP's entries stay: those connections end by themselves. (As kube-proxy does, all of it.)
  */
-import { type BpfMap, NetlinkError, type NetlinkSocket, openNetlink } from 'libbpf-ts'
+import { type BpfMap, type NetlinkSocket, openNetlink } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { protocolNumber } from '../../layout/family.ts'
 import { flowDirection } from '../../layout/generated.ts'
@@ -12,7 +12,7 @@ import type { Logger } from '../../log.ts'
 import {
   type ConntrackEntry,
   type ConntrackTuple,
-  deleteRequest,
+  deleteEntry,
   type Endpoint,
   listRequest,
   parseEntry,
@@ -110,14 +110,7 @@ export class StaleConntrack {
       if (entry === undefined || !isTo(entry, endpoint)) continue
       const fate = this.#fateOf(entry)
       stays ||= fate === 'stays'
-      if (fate !== 'moves') continue
-      try {
-        await netlink.request(deleteRequest(entry))
-        deleted += 1
-      } catch (error) {
-        // It has timed out meanwhile.
-        if (!(error instanceof NetlinkError && error.errnoName === 'ENOENT')) throw error
-      }
+      if (fate === 'moves' && (await deleteEntry(netlink, entry))) deleted += 1
     }
     if (stays) this.#deserted.push(endpoint)
     return deleted

@@ -1,6 +1,14 @@
 /** UDP entries of the kernel's connection tracking, as ctnetlink tells and takes them (linux/netfilter/nfnetlink_conntrack.h). */
-import { encodeAttributes, NETLINK_FLAGS, type NetlinkRequest, parseAttributes } from 'libbpf-ts'
+import {
+  encodeAttributes,
+  NETLINK_FLAGS,
+  NetlinkError,
+  type NetlinkRequest,
+  type NetlinkSocket,
+  parseAttributes,
+} from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
+import type { Family } from '../../model/types.ts'
 
 /** `NFNL_SUBSYS_CTNETLINK`, and messages of it. */
 const SUBSYSTEM = 1 << 8
@@ -29,6 +37,8 @@ const CTA_PROTO_NUM = 1
 const CTA_PROTO_SRC_PORT = 2
 const CTA_PROTO_DST_PORT = 3
 const IPPROTO_UDP = 17
+/** `CTA_FILTER_F_CTA_PROTO_NUM` */
+const FILTER_BY_PROTOCOL = 1 << 3
 /**
  * Protocol, destination port and, of IPv4, destination (`CTA_FILTER_F_…`). An IPv6 address filters the wrong way round:
  * ctnetlink_filter_match_tuple() leaves out what is equal (seen with 6.18).
@@ -81,6 +91,34 @@ export function listRequest({ address, port }: Endpoint): NetlinkRequest {
     [CTA_FILTER | NESTED, encodeAttributes(filter)],
   ] as const
   return { type: GET, flags: NETLINK_FLAGS.dump, payload: payloadOf(address.length, attributes) }
+}
+
+/** Lists at least the UDP entries of a family; before kernel 5.8 those of every protocol. */
+export function listUdpRequest(family: Family): NetlinkRequest {
+  const protocol = encodeAttributes([[CTA_PROTO_NUM, Uint8Array.of(IPPROTO_UDP)]])
+  const filter = [
+    [CTA_FILTER_ORIG_FLAGS, word(FILTER_BY_PROTOCOL)],
+    [CTA_FILTER_REPLY_FLAGS, word(0)],
+  ] as const
+  const attributes = [
+    [CTA_TUPLE_ORIG | NESTED, encodeAttributes([[CTA_TUPLE_PROTO | NESTED, protocol]])],
+    [CTA_FILTER | NESTED, encodeAttributes(filter)],
+  ] as const
+  return { type: GET, flags: NETLINK_FLAGS.dump, payload: payloadOf(family === 'ipv4' ? 4 : 16, attributes) }
+}
+
+/** Deletes an entry. False if it is gone already: it timed out meanwhile. Rejects with what else the kernel says. */
+export async function deleteEntry(
+  netlink: Pick<NetlinkSocket, 'request'>,
+  entry: ConntrackEntry,
+): Promise<boolean> {
+  try {
+    await netlink.request(deleteRequest(entry))
+    return true
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errnoName === 'ENOENT') return false
+    throw error
+  }
 }
 
 /** Deletes an entry; one that has taken its place since stays. */
