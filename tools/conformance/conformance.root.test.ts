@@ -2,13 +2,18 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { runBpf } from './bpf/run.ts'
 import { ROWS } from './instances.ts'
+import { runWire } from './wire/run.ts'
 
 const SKIPPED_MAX = 4
 
 test('the kernel is as the table of kube-proxy has it', async () => {
-  const { results } = await runBpf({ rows: ROWS, families: [4, 6], clientAddress: 'preserve' })
+  const { results } = await runWire({
+    dataplane: 'bpf',
+    rows: ROWS,
+    families: [4, 6],
+    clientAddress: 'preserve',
+  })
   assert.equal(results.length, ROWS.length)
   const failed = results.flatMap((each) => (each.result === 'failed' ? [each] : []))
   assert.deepEqual(

@@ -99,12 +99,20 @@ describe('the command line', () => {
   for (const [argv, message] of [
     [['--only', 'XX-1'], /no row XX-1/],
     [['--family', '5'], /--family takes 4, 6, both/],
-    [['--dataplane', 'ipvs'], /--dataplane takes bpf, model/],
+    [['--dataplane', 'ipvs'], /--dataplane takes bpf, iptables, model/],
     [['--dataplane', 'model', '--fault', 'nothing'], /--fault takes terminating-never-used/],
     [['--fault', 'hints-ignored'], /goes with --dataplane model/],
+    [['--dataplane', 'iptables', '--client-address', 'preserve'], /does not go with --dataplane iptables/],
   ] as const) {
     test(`refuses ${argv.join(' ')}`, () => assert.throws(() => parseOptions(argv), message))
   }
+})
+
+test('client addresses: kept unless said otherwise, but never by rules of iptables', () => {
+  const how = (...argv: string[]) => parseOptions(argv).clientAddress
+  assert.equal(how(), 'preserve')
+  assert.equal(how('--client-address', 'kube-proxy'), 'kube-proxy')
+  assert.equal(how('--dataplane', 'iptables'), 'kube-proxy')
 })
 
 describe('the report', () => {

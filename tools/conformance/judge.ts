@@ -22,6 +22,13 @@ export type Outcome =
 /** Whether those who must be masqueraded at most may be kept: ours, or exactly as kube-proxy does. */
 export type ClientAddress = 'preserve' | 'kube-proxy'
 
+/** What a dataplane is held to. */
+export interface Standard {
+  readonly clientAddress: ClientAddress
+  /** Whether the choices that a row has beside what kube-proxy does are to be seen, or kube-proxy's own results. */
+  readonly choices: 'ours' | 'kube-proxy'
+}
+
 /** Why the outcome is not what is expected; undefined when it is. */
 export function judge(expected: Expectation, outcome: Outcome, mode: ClientAddress): string | undefined {
   if (expected.what === 'gone') {

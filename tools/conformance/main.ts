@@ -11,8 +11,13 @@ import { type Report, reportJson, reportText } from './report.ts'
 async function run(options: Options): Promise<Report> {
   const rows = ROWS.filter(({ id }) => options.only?.has(id) ?? true)
   if (options.dataplane === 'model') return await runModel({ ...options, rows })
-  const { runBpf } = await import('./bpf/run.ts')
-  return await runBpf({ ...options, rows, progress: (text) => console.error(`conformance: ${text}`) })
+  const { runWire } = await import('./wire/run.ts')
+  return await runWire({
+    ...options,
+    dataplane: options.dataplane,
+    rows,
+    progress: (text) => console.error(`conformance: ${text}`),
+  })
 }
 
 function readOptions(): Options | undefined {

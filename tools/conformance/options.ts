@@ -7,7 +7,7 @@ import { FAULTS, type Fault } from './model/faults.ts'
 import type { RowFamily } from './types.ts'
 
 export interface Options {
-  readonly dataplane: 'bpf' | 'model'
+  readonly dataplane: 'bpf' | 'iptables' | 'model'
   readonly families: readonly RowFamily[]
   /** Undefined: all. */
   readonly only: ReadonlySet<string> | undefined
@@ -18,11 +18,12 @@ export interface Options {
 
 export const USAGE = `usage: npm run conformance -- [options]
 
-  --dataplane bpf|model        what is compared with the table (default bpf: needs root)
+  --dataplane bpf|iptables|model
+                               what is compared with the table (default bpf; but for the model it needs root)
   --family 4|6|both            IP families (default both)
   --only ID[,ID...]            only these rows; a beginning with * stands for all that begin so: TERM-*
   --client-address HOW         preserve (default): a client's address may be kept where kube-proxy masquerades;
-                               kube-proxy: never
+                               kube-proxy: never; nothing else with --dataplane iptables
   --fault NAME                 with --dataplane model: break a rule, which must make rows fail:
                                ${FAULTS.map(({ name }) => name).join('\n                               ')}
   --json                       print {passed, failed, skipped, notApplicable, rows, deviations}`
@@ -37,10 +38,10 @@ export function parseOptions(argv: readonly string[]): Options {
       only: { type: 'string' },
       json: { type: 'boolean', default: false },
       fault: { type: 'string' },
-      'client-address': { type: 'string', default: 'preserve' },
+      'client-address': { type: 'string' },
     },
   })
-  const dataplane = oneOf('--dataplane', values.dataplane, ['bpf', 'model'] as const)
+  const dataplane = oneOf('--dataplane', values.dataplane, ['bpf', 'iptables', 'model'] as const)
   const family = oneOf('--family', values.family, ['4', '6', 'both'] as const)
   return {
     dataplane,
@@ -48,7 +49,7 @@ export function parseOptions(argv: readonly string[]): Options {
     only: values.only === undefined ? undefined : selected(values.only),
     json: values.json,
     fault: faultNamed(values.fault, dataplane),
-    clientAddress: oneOf('--client-address', values['client-address'], ['preserve', 'kube-proxy'] as const),
+    clientAddress: clientAddressFor(dataplane, values['client-address']),
   }
 }
 
@@ -56,6 +57,16 @@ function oneOf<T extends string>(option: string, value: string, words: readonly 
   const word = words.find((each) => each === value)
   if (word === undefined) throw new Error(`${option} takes ${words.join(', ')}, not ${value}`)
   return word
+}
+
+/** Rules of iptables masquerade as kube-proxy does: nobody knows there by which way an answer comes back. */
+function clientAddressFor(dataplane: Options['dataplane'], word: string | undefined): ClientAddress {
+  const usual = dataplane === 'iptables' ? 'kube-proxy' : 'preserve'
+  const how = oneOf('--client-address', word ?? usual, ['preserve', 'kube-proxy'] as const)
+  if (dataplane === 'iptables' && how === 'preserve') {
+    throw new Error('--client-address preserve does not go with --dataplane iptables')
+  }
+  return how
 }
 
 function selected(text: string): ReadonlySet<string> {

@@ -1,6 +1,6 @@
 /** How the steps of a row are played on whatever is being tested, and what they come to. */
 
-import { type ClientAddress, judge, keptInstead, type Outcome } from './judge.ts'
+import { judge, keptInstead, type Outcome, type Standard } from './judge.ts'
 import type { Deviation } from './report.ts'
 import type { Expectation, PacketRow, Probe, RowFamily, Step } from './types.ts'
 
@@ -36,7 +36,7 @@ export async function playRow(
   row: Pick<PacketRow, 'id' | 'steps'>,
   family: RowFamily,
   subject: Subject,
-  mode: ClientAddress,
+  standard: Standard,
 ): Promise<Played> {
   const failures: string[] = []
   const deviations: Deviation[] = []
@@ -53,7 +53,7 @@ export async function playRow(
       const isSettled = settled
       const played = await Promise.all(
         scene.probes.map((probe) =>
-          playProbe(row.id, probe, probe.family ?? family, subject, mode, isSettled),
+          playProbe(row.id, probe, probe.family ?? family, subject, standard, isSettled),
         ),
       )
       failures.push(...played.flatMap((each) => each.failures))
@@ -88,20 +88,25 @@ async function playProbe(
   probe: Probe,
   family: RowFamily,
   subject: Subject,
-  mode: ClientAddress,
+  standard: Standard,
   settled: boolean,
 ): Promise<Played> {
-  const expected = probe.chosen?.expect ?? probe.expect
+  const chosen = standard.choices === 'ours' ? probe.chosen : undefined
+  const expected = chosen?.expect ?? probe.expect
   const outcomes = await subject.probe(probe, family, expected, settled)
-  const failures = outcomes.flatMap((outcome) => judge(expected, outcome, mode) ?? [])
+  const failures = outcomes.flatMap((outcome) => judge(expected, outcome, standard.clientAddress) ?? [])
   const where = `${probe.from} → ${probe.to}, IPv${family}`
   return {
     failures: [...new Set(failures)].map((failure) => `${where}: ${failure}`),
-    deviations: deviationsOf(id, probe, outcomes),
+    deviations: deviationsOf(id, { ...probe, chosen }, outcomes),
   }
 }
 
-function deviationsOf(id: string, probe: Probe, outcomes: readonly Outcome[]): readonly Deviation[] {
+function deviationsOf(
+  id: string,
+  probe: Pick<Probe, 'expect'> & { readonly chosen: Probe['chosen'] | undefined },
+  outcomes: readonly Outcome[],
+): readonly Deviation[] {
   const { expect, chosen } = probe
   if (chosen !== undefined) {
     return [{ id, kubeProxy: resultText(expect), ours: resultText(chosen.expect), why: chosen.why }]

@@ -234,11 +234,15 @@ export interface ExpectedLists {
   readonly healthCheckNodePort: number
 }
 
-/** About the text of iptables rules, which this dataplane does not write. */
+/** About the text of iptables rules. Told in code under its id, where rules are what is written. */
 export interface RulesRow extends RowBase {
   readonly kind: 'rules'
-  /** Why there is nothing to compare. */
+  /** Why there is nothing to compare where no such rules are written. */
   readonly why: string
+  readonly setup?: string
+  /** Default `usual`. */
+  readonly variant?: VariantName
+  readonly family?: RowFamily
 }
 
 export type Row = PacketRow | StoryRow | ModelRow | RulesRow

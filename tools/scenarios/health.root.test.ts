@@ -8,7 +8,7 @@ import { FAMILIES, formatSocketAddress, NODE_NAMES, NODES } from '../cluster/ind
 import { assertAllFrom, eventually, startNodes } from './kit.ts'
 import { manifest, type ServicePlan } from './objects.ts'
 
-const GET = join(import.meta.dirname, '../conformance/bpf/http.ts')
+const GET = join(import.meta.dirname, '../conformance/wire/http.ts')
 const PORT = 32_087
 const OTHER_PORT = 32_088
 const N1 = NODES.n1.ipv4

@@ -59,7 +59,7 @@ async function playEach(
     const instance = instanceNamed(instances, row.setup, family)
     const variant = VARIANTS[row.variant ?? 'usual']
     const subject = new ModelSubject({ instance, variant, clientAddress, fault })
-    played.push(await playRow(row, family, subject, clientAddress))
+    played.push(await playRow(row, family, subject, { clientAddress, choices: 'ours' }))
   }
   return played
 }

@@ -2,18 +2,19 @@
 
 import type { Instance } from '../addresses.ts'
 import { familiesOf, instanceNamed, instancesFor, ROWS_BY_ID } from '../instances.ts'
-import type { ClientAddress } from '../judge.ts'
+import type { ClientAddress, Standard } from '../judge.ts'
 import { checkModelRow } from '../model/rows.ts'
 import { resultOf } from '../model/run.ts'
 import { type Played, playRow } from '../play.ts'
 import type { Deviation, Report, RowResult } from '../report.ts'
-import type { PacketRow, Row, RowFamily, StoryRow, VariantName } from '../types.ts'
+import type { PacketRow, Row, RowFamily, RulesRow, StoryRow, VariantName } from '../types.ts'
 import { VARIANTS } from '../variants.ts'
-import { ConformanceStage } from './stage.ts'
+import { ConformanceStage, type WireDataplane } from './stage.ts'
 import { STORIES } from './stories/index.ts'
-import { BpfSubject } from './subject.ts'
+import { WireSubject } from './subject.ts'
 
-export interface BpfRunOptions {
+export interface WireRunOptions {
+  readonly dataplane: WireDataplane
   readonly rows: readonly Row[]
   readonly families: readonly RowFamily[]
   readonly clientAddress: ClientAddress
@@ -26,28 +27,29 @@ export interface BpfRunOptions {
 /** Rows that are played at once: two cores are busy with fewer. */
 const ROWS_AT_ONCE = 24
 
-export async function runBpf(options: BpfRunOptions): Promise<Report> {
-  const run = new BpfRun(options)
+export async function runWire(options: WireRunOptions): Promise<Report> {
+  const run = new WireRun(options)
   return await run.all()
 }
 
 /** A row that is played on the wire, in the families asked for. */
-type WireRow = PacketRow | StoryRow
+type WireRow = PacketRow | StoryRow | RulesRow
 
-class BpfRun {
-  readonly #options: BpfRunOptions
+class WireRun {
+  readonly #options: WireRunOptions
   readonly #results = new Map<string, RowResult>()
   readonly #deviations: Deviation[] = []
 
-  constructor(options: BpfRunOptions) {
+  constructor(options: WireRunOptions) {
     this.#options = options
   }
 
   async all(): Promise<Report> {
-    const { rows } = this.#options
+    const { rows, dataplane } = this.#options
     const wire: WireRow[] = []
     for (const row of rows) {
-      if (row.kind === 'rules') this.#set({ id: row.id, result: 'not applicable', reason: row.why })
+      if (row.kind === 'rules' && dataplane !== 'iptables')
+        this.#set({ id: row.id, result: 'not applicable', reason: row.why })
       else if (row.kind === 'model') this.#set(resultOf(row.id, checkModelRow(row)))
       else wire.push(row)
     }
@@ -63,10 +65,10 @@ class BpfRun {
   }
 
   async #onTheWire(rows: readonly WireRow[]): Promise<void> {
-    const { families, clientAddress, prefix = `slt${process.pid}`, progress } = this.#options
+    const { dataplane, families, clientAddress, prefix = `slt${process.pid}`, progress } = this.#options
     const instances = instancesFor(families)
     progress?.(`building the cluster, with ${instances.length} set-ups`)
-    await using stage = await ConformanceStage.build(prefix, instances)
+    await using stage = await ConformanceStage.build(prefix, instances, dataplane)
     for (const [variant, each] of Map.groupBy(rows, variantOf)) {
       progress?.(`daemons as in "${variant}": ${each.length} rows`)
       try {
@@ -100,11 +102,12 @@ class BpfRun {
   }
 
   async #playOne(row: WireRow, family: RowFamily, stage: ConformanceStage): Promise<Played> {
-    const { clientAddress } = this.#options
+    const { clientAddress, dataplane } = this.#options
+    const standard: Standard = { clientAddress, choices: dataplane === 'iptables' ? 'kube-proxy' : 'ours' }
     try {
-      if ('story' in row) return await tellStory(row, family, stage)
+      if (!('steps' in row)) return await tellStory(row, family, stage)
       const instance = instanceNamed(stage.instances, row.setup, family)
-      return await playRow(row, family, new BpfSubject(stage, instance, clientAddress), clientAddress)
+      return await playRow(row, family, new WireSubject(stage, instance, clientAddress), standard)
     } catch (error) {
       const oneLine = messageOf(error).replace(/\s+/g, ' ')
       return { failures: [`IPv${family}: ${oneLine}`], deviations: [] }
@@ -114,7 +117,11 @@ class BpfRun {
   }
 }
 
-async function tellStory(row: StoryRow, family: RowFamily, stage: ConformanceStage): Promise<Played> {
+async function tellStory(
+  row: StoryRow | RulesRow,
+  family: RowFamily,
+  stage: ConformanceStage,
+): Promise<Played> {
   const story = STORIES[row.id]
   if (story === undefined) return { failures: ['has no story'], deviations: [] }
   const instance: Instance | undefined =
@@ -129,7 +136,7 @@ function inTableOrder(deviations: readonly Deviation[]): readonly Deviation[] {
 }
 
 function variantOf(row: WireRow): VariantName {
-  return 'story' in row ? 'usual' : (row.variant ?? 'usual')
+  return 'variant' in row ? (row.variant ?? 'usual') : 'usual'
 }
 
 function changesZone(row: WireRow): boolean {
@@ -138,7 +145,7 @@ function changesZone(row: WireRow): boolean {
 
 /** It changes what all rows share: the node, a daemon, the API server. */
 function isAlone(row: WireRow): boolean {
-  return changesZone(row) || ('story' in row && STORIES[row.id]?.alone === true)
+  return changesZone(row) || (!('steps' in row) && STORIES[row.id]?.alone === true)
 }
 
 function messageOf(error: unknown): string {

@@ -44,7 +44,11 @@ const SCTP_PORTS = [53] as const
 /** Where the nodes serve, as pods on the host network. */
 const HOST_PORT = 7080
 
+/** What is put to the test. */
+export type WireDataplane = 'bpf' | 'iptables'
+
 export class ConformanceStage implements AsyncDisposable {
+  readonly dataplane: WireDataplane
   readonly stage: Stage
   readonly instances: readonly Instance[]
   /** Of this node, for the rows alone. */
@@ -52,7 +56,13 @@ export class ConformanceStage implements AsyncDisposable {
   readonly sctp: SctpNetwork
   #daemons: readonly Daemon[] = []
 
-  private constructor(stage: Stage, sctp: SctpNetwork, instances: readonly Instance[]) {
+  private constructor(
+    stage: Stage,
+    sctp: SctpNetwork,
+    instances: readonly Instance[],
+    dataplane: WireDataplane,
+  ) {
+    this.dataplane = dataplane
     this.stage = stage
     this.sctp = sctp
     this.instances = instances
@@ -60,11 +70,15 @@ export class ConformanceStage implements AsyncDisposable {
   }
 
   /** Builds the cluster and puts all objects into it; starts no daemon. */
-  static async build(prefix: string, instances: readonly Instance[]): Promise<ConformanceStage> {
+  static async build(
+    prefix: string,
+    instances: readonly Instance[],
+    dataplane: WireDataplane,
+  ): Promise<ConformanceStage> {
     const stage = await setStage({ prefix, examples: [], source: 'kubernetes', mapSizes: MAP_SIZES })
     try {
       const sctp = await SctpNetwork.open(stage.cluster, SCTP_PORTS)
-      const built = new ConformanceStage(stage, sctp, instances)
+      const built = new ConformanceStage(stage, sctp, instances, dataplane)
       built.setNode()
       stage.write('service-cidr', manifestText([serviceCIDR('kubernetes', SERVICE_CIDRS.first)]))
       for (const instance of instances) stage.write(instance.name, manifestText(objectsOf(instance)))

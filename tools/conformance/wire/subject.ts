@@ -12,7 +12,7 @@ import type { ConformanceStage } from './stage.ts'
 const CHANGE_LIMIT_MS = 20_000
 const PAUSE_MS = 50
 
-export class BpfSubject implements Subject {
+export class WireSubject implements Subject {
   readonly #stage: ConformanceStage
   readonly #instance: Instance
   readonly #mode: ClientAddress
