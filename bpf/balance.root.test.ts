@@ -111,6 +111,22 @@ for (const family of FAMILIES) {
       assert.equal(node.datapath.serviceStats(1).connections, 999n)
     })
 
+    test('random takes no turns, and passes nobody over', () => {
+      using node = createTestNode()
+      node.services.addService({ clusterIp: '10.96.0.10:80', backends: BACKENDS, scheduler: 'RANDOM' })
+      const got = Array.from({ length: 999 }, (_, i) => {
+        const fields = { device: PORT1, client: `${CLIENT}:${1024 + i}`, frontend: '10.96.0.10:80' }
+        const client = new TcpConversation(node, fields)
+        client.request('SYN')
+        return client.backend
+      })
+      const counts = BACKENDS.map((backend) => got.filter((each) => each === backend).length)
+      // A third of 999, and seven standard deviations to either side: less often wrong than the machine breaks.
+      for (const count of counts) assert.ok(count > 229 && count < 437, counts.join())
+      const repeated = got.filter((backend, i) => backend === got[i - 1]).length
+      assert.ok(repeated > 0, 'in turn nobody has two in a row')
+    })
+
     test('one cursor for all frontends of a service', () => {
       using node = nodeWithWeb()
       const got = ['10.96.0.10:80', '192.168.0.10:30080', '10.96.0.10:80'].map((frontend, i) => {

@@ -13,7 +13,7 @@ struct request {
 	__u8 list_kind;
 	__u8 when_empty;
 	__u8 masquerade;
-	__u8 zero;
+	__u8 scheduler; /* enum scheduler */
 	__u32 affinity_seconds;
 	__u32 service_flags; /* enum service_flag */
 	__u64 netns_cookie; /* affinity's client, for a socket */

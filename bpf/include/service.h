@@ -124,6 +124,7 @@ static __always_inline bool fill_request(struct request *request, const struct f
 	request->list_kind = service->list[rule];
 	request->when_empty = service->when_empty[rule];
 	request->masquerade = service->masquerade[rule];
+	request->scheduler = service->scheduler;
 	request->list = id * LIST_KIND_COUNT + request->list_kind;
 	request->affinity_seconds = service->affinity_seconds;
 	request->service_flags = service->flags;
@@ -209,7 +210,7 @@ static __always_inline void keep_affinity(const struct request *request, __u32 i
  */
 static __always_inline __u32 next_backend(const struct request *request, struct backend *backend, __u32 *count)
 {
-	__u32 list = request->list, slot, *id;
+	__u32 list = request->list, slot, turn, *id;
 	__u64 *word = bpf_map_lookup_elem(&lists, &list);
 	__u64 *cursor, first_and_count;
 
@@ -220,10 +221,15 @@ static __always_inline __u32 next_backend(const struct request *request, struct 
 	*count = first_and_count >> 32;
 	if (!*count)
 		return 0;
-	cursor = bpf_map_lookup_elem(&cursors, &list);
-	if (!cursor)
-		return 0;
-	slot = (__u32)first_and_count + __sync_fetch_and_add(cursor, 1) % *count;
+	if (request->scheduler == SCHEDULER_RANDOM) {
+		turn = bpf_get_prandom_u32() % *count;
+	} else {
+		cursor = bpf_map_lookup_elem(&cursors, &list);
+		if (!cursor)
+			return 0;
+		turn = __sync_fetch_and_add(cursor, 1) % *count;
+	}
+	slot = (__u32)first_and_count + turn;
 	id = bpf_map_lookup_elem(&backend_slots, &slot);
 	if (!id || !get_backend(backend, *id, 0))
 		return 0;

@@ -41,6 +41,7 @@ const TRAFFIC = {
     clientAddress: 'preserve',
     nodePortAddresses: [],
     localhostNodePorts: true,
+    scheduler: 'round-robin',
   },
   masqueradeBit: 14,
   timeouts: { tcpEstablished: 86400, tcpCloseWait: 3600, udp: 30, udpStream: 180, handover: 86400 },

@@ -44,6 +44,7 @@ export function modelSettings(read: ReadTrafficOptions): ModelSettings {
     clientAddress,
     nodePortAddresses: read.nodeportAddresses,
     localhostNodePorts: read.iptablesLocalhostNodeports,
+    scheduler: 'round-robin',
   }
 }
 

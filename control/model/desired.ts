@@ -283,7 +283,7 @@ function computePort(
     choices: choicesFor({ internalLocal: wanted.internalLocal, externalLocal, anyUsable }, node, port.family),
     affinitySeconds: wanted.affinitySeconds,
     ...rangesFor(port, node),
-    scheduler: wanted.scheduler,
+    scheduler: wanted.scheduler ?? node.settings.scheduler,
     kernelSockets: wanted.kernelSockets,
   }
 }

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { desiredState } from './desired.ts'
 import { makeCluster, makeNodeFacts, makePort, makeService } from './fixtures.ts'
+import { DEFAULT_MODEL_SETTINGS } from './settings.ts'
 import type { NodeFacts, Service, ServicePort } from './types.ts'
 
 function portsOf(fields: Partial<Service>, node: NodeFacts = makeNodeFacts()) {
@@ -236,16 +237,23 @@ describe('affinity', () => {
 describe('the scheduler', () => {
   const scheduled = (name: string) => portsOf({ annotations: { 'sluice.dev/scheduler': name } })
 
-  test('is round-robin if nothing is said, and if it is asked for', () => {
-    assert.equal(portsOf({}).ports[0]?.scheduler, 'round-robin')
+  test('is the default if nothing is said, else what is asked for', () => {
+    assert.equal(portsOf({}).ports[0]?.scheduler, DEFAULT_MODEL_SETTINGS.scheduler)
+    assert.equal(scheduled('random').ports[0]?.scheduler, 'random')
     assert.deepEqual(scheduled('round-robin').problems, [])
   })
-  test('that is not there yet is round-robin, and said to be', () => {
+  test('of services that ask for none is a setting', () => {
+    const node = makeNodeFacts({ settings: { ...DEFAULT_MODEL_SETTINGS, scheduler: 'random' } })
+    assert.equal(portsOf({}, node).ports[0]?.scheduler, 'random')
+    const asked = { annotations: { 'sluice.dev/scheduler': 'round-robin' } }
+    assert.equal(portsOf(asked, node).ports[0]?.scheduler, 'round-robin')
+  })
+  test('that is not there yet is the default, and said to be', () => {
     const { ports, problems } = scheduled('maglev')
     assert.equal(ports[0]?.scheduler, 'round-robin')
-    assert.match(problems[0]?.message ?? '', /^maglev is not available yet; round-robin is used$/)
+    assert.match(problems[0]?.message ?? '', /^maglev is not available yet; the default is used$/)
   })
-  test('that nobody knows is round-robin, and the known ones are listed', () => {
+  test('that nobody knows is the default, and the known ones are listed', () => {
     const { ports, problems } = scheduled('toString')
     assert.equal(ports[0]?.scheduler, 'round-robin')
     assert.equal(problems[0]?.field, 'metadata.annotations[sluice.dev/scheduler]')

@@ -8,6 +8,7 @@ import type { FrontendKey } from './claims.ts'
 import { readHealthCheckNodePort } from './health-checks.ts'
 import { isName, NAME_RULE } from './name.ts'
 import { isPort, isProtocol } from './port.ts'
+import { isAvailable, isScheduler, SCHEDULERS } from './schedulers.ts'
 import type {
   Family,
   Frontend,
@@ -46,7 +47,8 @@ export interface WantedService {
   /** `externalTrafficPolicy: Local`, which means something only where external clients have an address to come by. */
   readonly externalLocal: boolean
   readonly affinitySeconds: number
-  readonly scheduler: Scheduler
+  /** Undefined: what the settings say. */
+  readonly scheduler: Scheduler | undefined
   /** As in `ServicePort`. */
   readonly kernelSockets: boolean
   /** 0: none. */
@@ -66,20 +68,6 @@ export const KERNEL_SOCKETS_ANNOTATION = 'sluice.dev/kernel-sockets'
 const SKIP_LABELS = ['service.kubernetes.io/service-proxy-name', 'service.kubernetes.io/headless']
 
 const FAMILIES: readonly Family[] = ['ipv4', 'ipv6']
-
-/** What each scheduler is to the datapath of today. */
-const SCHEDULERS: Readonly<Record<Scheduler, 'available' | 'later'>> = {
-  'round-robin': 'available',
-  random: 'later',
-  maglev: 'later',
-  'weighted-round-robin': 'later',
-  'least-connection': 'later',
-  'weighted-least-connection': 'later',
-  'source-hash': 'later',
-  'destination-hash': 'later',
-  'shortest-expected-delay': 'later',
-  'never-queue': 'later',
-}
 
 /** The API server's limits of `timeoutSeconds`, and its default. */
 const AFFINITY_SECONDS_MAX = 86_400
@@ -298,18 +286,18 @@ function readAffinity(service: Service, complain: Complain): number {
   return AFFINITY_SECONDS_DEFAULT
 }
 
-function readScheduler(service: Service, complain: Complain): Scheduler {
+function readScheduler(service: Service, complain: Complain): Scheduler | undefined {
   const wanted = service.annotations[SCHEDULER_ANNOTATION]
-  if (wanted === undefined) return 'round-robin'
+  if (wanted === undefined) return undefined
   const field = `metadata.annotations[${SCHEDULER_ANNOTATION}]`
   if (!isScheduler(wanted)) {
-    const known = Object.keys(SCHEDULERS).join(', ')
-    complain(field, `${JSON.stringify(wanted)} is no scheduler; round-robin is used; there are ${known}`)
-    return 'round-robin'
+    const known = SCHEDULERS.join(', ')
+    complain(field, `${JSON.stringify(wanted)} is no scheduler; the default is used; there are ${known}`)
+    return undefined
   }
-  if (SCHEDULERS[wanted] === 'available') return wanted
-  complain(field, `${wanted} is not available yet; round-robin is used`)
-  return 'round-robin'
+  if (isAvailable(wanted)) return wanted
+  complain(field, `${wanted} is not available yet; the default is used`)
+  return undefined
 }
 
 function readKernelSockets(service: Service, complain: Complain): boolean {
@@ -318,8 +306,4 @@ function readKernelSockets(service: Service, complain: Complain): boolean {
   const field = `metadata.annotations[${KERNEL_SOCKETS_ANNOTATION}]`
   complain(field, `${JSON.stringify(text)} is not true or false: it says nothing`)
   return false
-}
-
-function isScheduler(name: string): name is Scheduler {
-  return Object.hasOwn(SCHEDULERS, name)
 }

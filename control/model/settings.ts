@@ -1,7 +1,7 @@
 /** What the model must know of the configuration. Whoever reads the configuration has checked it. */
 
 import { parseCidr } from './address.ts'
-import type { Family } from './types.ts'
+import type { Family, Scheduler } from './types.ts'
 
 /** A range of each family that has one; canonical text. */
 export type FamilyCidrs = Readonly<Partial<Record<Family, string>>>
@@ -31,7 +31,8 @@ export type ClientAddress = 'preserve' | 'kube-proxy'
  */
 export type NodePortAddresses = 'primary' | readonly string[]
 
-export interface ModelSettings {
+/** What a configuration says of traffic, whatever the dataplane. */
+export interface TrafficSettings {
   readonly detectLocal: DetectLocal
   /** All traffic to ClusterIPs is masqueraded, that of pods too. */
   readonly masqueradeAll: boolean
@@ -41,12 +42,18 @@ export interface ModelSettings {
   readonly localhostNodePorts: boolean
 }
 
+export interface ModelSettings extends TrafficSettings {
+  /** Of services that ask for none. */
+  readonly scheduler: Scheduler
+}
+
 export const DEFAULT_MODEL_SETTINGS: ModelSettings = {
   detectLocal: { mode: 'devices' },
   masqueradeAll: false,
   clientAddress: 'preserve',
   nodePortAddresses: [],
   localhostNodePorts: true,
+  scheduler: 'round-robin',
 }
 
 /** What tells local pods from others: the setting, and the node's own part in it. */

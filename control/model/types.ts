@@ -172,6 +172,7 @@ export type ClientClass = 'internal' | 'external'
 /** Which of the two lists of a service port. */
 export type ListKind = 'cluster' | 'local'
 
+/** How a backend is picked. */
 export type Scheduler =
   | 'round-robin'
   | 'random'

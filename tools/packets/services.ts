@@ -45,6 +45,8 @@ export interface ServiceFields {
   /** As whom each class of clients is seen at every frontend; left out: with its own address, if that can be. */
   readonly masquerade?: Partial<Record<'internal' | 'external', keyof typeof layout.masquerade>>
   readonly whenEmpty?: 'reject' | 'drop'
+  /** Left out: in turn. */
+  readonly scheduler?: keyof typeof layout.scheduler
 }
 
 export interface Backend {
@@ -199,7 +201,7 @@ export class ServiceWriter {
       flags: 0,
       clusterIp,
       maglev: [0, 0],
-      scheduler: layout.scheduler.ROUND_ROBIN,
+      scheduler: layout.scheduler[fields.scheduler ?? 'ROUND_ROBIN'],
       protocol,
       family: this.#datapath.family,
       zero: 0,

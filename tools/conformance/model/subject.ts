@@ -122,6 +122,7 @@ function settingsOf({ variant, clientAddress }: SubjectOptions): ModelSettings {
     detectLocal: { mode: 'ClusterCIDR', cidrs },
     masqueradeAll: variant.masqueradeAll,
     clientAddress,
+    scheduler: 'round-robin',
   }
 }
 
