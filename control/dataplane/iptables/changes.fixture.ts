@@ -14,7 +14,6 @@ export interface Step {
   /** Undefined: it is deleted. */
   readonly service: Partial<Service> | undefined
   readonly endpoints: readonly EndpointState[]
-  readonly collectStale: boolean
 }
 
 type EndpointState = 'absent' | 'here' | 'away' | 'terminating' | 'unready'
@@ -37,7 +36,6 @@ export const steps: fc.Arbitrary<readonly Step[]> = fc.array(
     endpoints: fc.array(fc.constantFrom<EndpointState>('absent', 'here', 'away', 'terminating', 'unready'), {
       maxLength: 3,
     }),
-    collectStale: fc.boolean(),
   }),
   { minLength: 1, maxLength: 12 },
 )
@@ -47,7 +45,6 @@ export function renderings(all: readonly Step[]): { readonly partial: string[]; 
   const services = new Map<number, { readonly service: Service; readonly slice: EndpointSlice }>()
   const renderer = new RuleRenderer(SETTINGS)
   let model: Model = emptyModel
-  let stale: readonly string[] = []
   const partial = all.map((step, i) => {
     if (step.service === undefined) services.delete(step.which)
     else services.set(step.which, objectsOf(step.which, step.service, step.endpoints))
@@ -58,16 +55,11 @@ export function renderings(all: readonly Step[]): { readonly partial: string[]; 
     )
     const before = model.desired
     model = updateDesired(model, cluster, kubeProxyNode(), new Set([`default/s${step.which}`]))
-    const { text, stale: left } = renderer.render({
+    return renderer.render({
       ...FIRST,
       desired: model.desired,
-      since: i === 0 ? undefined : { desired: before, changed: model.changed },
-      held: stale,
-      // In the end nothing is left to be collected.
-      collectStale: step.collectStale || i === all.length - 1,
-    })
-    stale = left
-    return text
+      base: i === 0 ? FIRST.base : { desired: before, changed: model.changed },
+    }).text
   })
   return { partial, full: new RuleRenderer(SETTINGS).render({ ...FIRST, desired: model.desired }).text }
 }

@@ -2,11 +2,10 @@
 
 import type { DesiredState, Family, ServiceKey, ServicePort } from '../../model/types.ts'
 import { canaryText, LOCALNET_NOTE, MARKER, ROUTE_LOCALNET } from './canary.ts'
-import { isPortChain } from './chains.ts'
 import type { Iptables } from './iptables.ts'
 import { jumpText, missingJumps } from './jumps.ts'
 import type { NodePortAddresses, RuleSettings } from './rule-settings.ts'
-import { RuleRenderer, type Since } from './rules.ts'
+import { type Held, RuleRenderer, type Since } from './rules.ts'
 import { hasOtherUdpEndpoints } from './stale-conntrack.ts'
 import type { Sysctls } from './sysctls.ts'
 
@@ -112,7 +111,7 @@ export class FamilyRules {
     // From now on: distrust that comes while it is being written is not forgotten.
     this.#isTrusted = true
     try {
-      const counts = await (since === undefined ? this.#syncAll(desired) : this.#write(desired, since, []))
+      const counts = await (since === undefined ? this.#syncAll(desired) : this.#write(desired, since))
       this.#given = desired
       this.#hasNewSettings = false
       return {
@@ -136,8 +135,8 @@ export class FamilyRules {
     const { iptables } = this.#options
     const nat = await iptables.save('nat')
     const filter = await iptables.save('filter')
-    const names = [...nat.matchAll(/^:(\S+) /gm)].map(([, name = '']) => name)
-    const report = await this.#write(desired, undefined, names.filter(isPortChain))
+    const chains = [...nat.matchAll(/^:(\S+) /gm)].map(([, name = '']) => name)
+    const report = await this.#write(desired, { chains })
     const missing = await missingJumps(iptables, { nat, filter })
     // The kubelet may have it, with rules of its own: it is named only where it would be new.
     const hasFirewall = this.#writesFirewall() || filter.includes(`\n:${KUBELET_FIREWALL} `)
@@ -149,23 +148,16 @@ export class FamilyRules {
     return report
   }
 
-  async #write(
-    desired: DesiredState,
-    since: Since | undefined,
-    held: readonly string[],
-  ): Promise<WrittenRules> {
-    const { text, rules, written } = this.#renderer.render({
+  async #write(desired: DesiredState, base: Held | Since): Promise<WrittenRules> {
+    const { text, rules, written, removed } = this.#renderer.render({
       desired,
-      since,
-      held,
-      collectStale: true,
+      base,
       nodePortAddresses: this.#settings.nodePortAddresses,
     })
     await this.iptables.restore(text)
     this.#counts = { ...this.#counts, rules, written }
     const count = written.filter + written.nat
-    const deleted = text.match(/^-X /gm)?.length ?? 0
-    return { written: count, deleted, unchanged: rules.filter + rules.nat - count }
+    return { written: count, deleted: removed, unchanged: rules.filter + rules.nat - count }
   }
 
   /** The rules are there that guard it: only now may packets to 127.0.0.0/8 leave loopback. */

@@ -52,9 +52,7 @@ for (const flavour of ['nft', 'legacy'] as const) {
         for (const table of TABLES) run(command, ['-w', '-t', table, '-N', CANARY])
         const { text } = new RuleRenderer(settingsFor(family, counters)).render({
           desired: await goldenState(),
-          since: undefined,
-          held: [],
-          collectStale: true,
+          base: { chains: [] },
           nodePortAddresses: 'all',
         })
         run(`${command}-restore`, ['-w', '5', '--noflush', '--counters'], withChainsOfJumps(text, family))

@@ -37,16 +37,11 @@ suite('a partial update', () => {
   const ofApi = makeSlice([makeEndpoint('10.244.2.1')], { name: 'api-a', serviceName: 'api' })
 
   /** What is written when the state before becomes the one after, in which `changed` is said to be another. */
-  function update(
-    before: DesiredState,
-    after: DesiredState,
-    changed: readonly string[],
-    collectStale = true,
-  ) {
+  function update(before: DesiredState, after: DesiredState, changed: readonly string[]) {
     const renderer = new RuleRenderer(SETTINGS)
     renderer.render({ ...FIRST, desired: before })
-    const since = { desired: before, changed: new Set(changed) }
-    return renderer.render({ ...FIRST, desired: after, since, collectStale })
+    const base = { desired: before, changed: new Set(changed) }
+    return renderer.render({ ...FIRST, desired: after, base })
   }
 
   function portChains(text: string): readonly string[] {
@@ -102,19 +97,6 @@ suite('a partial update', () => {
     assert.match(text, /"default\/api cluster IP"/)
   })
 
-  test('SYN-07 what is not collected is told, and collected later with what has come meanwhile', () => {
-    const late = update(both, web, ['default/api'], false)
-    assert.deepEqual(portChains(late.text), [])
-    assert.equal(late.stale.length, 2)
-    assert.equal(late.removed, 0)
-    const since = { desired: web, changed: new Set(['default/web']) }
-    const renderer = new RuleRenderer(SETTINGS)
-    const none = desiredOf([])
-    const { text, stale } = renderer.render({ ...FIRST, desired: none, since, held: late.stale })
-    assert.equal(removed(text).length, 4)
-    assert.deepEqual(stale, [])
-  })
-
   test('SYN-08 the number of rules is that of all, whoever wrote them', () => {
     const { rules, written } = update(web, both, ['default/api'])
     assert.deepEqual(rules, new RuleRenderer(SETTINGS).render({ ...FIRST, desired: both }).rules)
@@ -122,9 +104,14 @@ suite('a partial update', () => {
   })
 
   test('a full update removes the chains of services that it finds, and leaves those of others', () => {
-    const held = ['KUBE-SVC-AAAAAAAAAAAAAAAA', 'KUBE-SEP-AAAAAAAAAAAAAAAA', 'KUBE-KUBELET-CANARY', 'CNI-ABC']
-    const { text } = new RuleRenderer(SETTINGS).render({ ...FIRST, desired: web, held })
-    assert.deepEqual(removed(text), held.slice(0, 2))
+    const chains = [
+      'KUBE-SVC-AAAAAAAAAAAAAAAA',
+      'KUBE-SEP-AAAAAAAAAAAAAAAA',
+      'KUBE-KUBELET-CANARY',
+      'CNI-ABC',
+    ]
+    const { text } = new RuleRenderer(SETTINGS).render({ ...FIRST, desired: web, base: { chains } })
+    assert.deepEqual(removed(text), chains.slice(0, 2))
     assert.doesNotMatch(text, /CANARY|CNI-ABC/)
   })
 })

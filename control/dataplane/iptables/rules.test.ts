@@ -200,7 +200,7 @@ suite('numbers', () => {
     assert.deepEqual(all.written, { filter: 4, nat: 10 })
     assert.deepEqual(all.rules, all.written)
     assert.equal(all.endpoints, 1)
-    const partial = render({ desired, since: { desired, changed: new Set() } })
+    const partial = render({ desired, base: { desired, changed: new Set() } })
     assert.deepEqual(partial.written, { filter: 4, nat: 6 })
     assert.deepEqual(partial.rules, all.rules)
   })

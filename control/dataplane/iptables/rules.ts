@@ -20,16 +20,15 @@ export const LARGE_CLUSTER_ENDPOINTS = 1000
 
 export interface RenderInput {
   readonly desired: DesiredState
-  /** What the kernel has; undefined where nobody knows: then all chains are written. */
-  readonly since: Since | undefined
-  /**
-   * Chains of service ports in table nat, `isPortChain`: all that the kernel has; or with `since` those that were left,
-   * `Rendering.stale`.
-   */
-  readonly held: Iterable<string>
-  /** Chains that nobody needs are removed; else they stay, with nothing that leads to them. */
-  readonly collectStale: boolean
+  /** What the kernel has. Chains of service ports that nobody needs any more are removed. */
+  readonly base: Held | Since
   readonly nodePortAddresses: NodePortAddresses
+}
+
+/** A full update: all chains are written. */
+export interface Held {
+  /** The chains that table nat has; those that are no `isPortChain` are left alone. */
+  readonly chains: Iterable<string>
 }
 
 /** A partial update: the chains of services that have not changed are left as they are in the kernel. */
@@ -49,11 +48,9 @@ export interface RuleCounts {
 export interface Rendering {
   /** Table filter, then table nat: each is committed by itself. */
   readonly text: string
-  /** Chains of service ports that nobody needs and that are not removed yet. */
-  readonly stale: readonly string[]
-  /** Number of those that the text removes. */
+  /** Number of chains that the text removes. */
   readonly removed: number
-  /** In the chains of ours once it has been restored, without those that are stale. */
+  /** In the chains of ours once it has been restored. */
   readonly rules: RuleCounts
   /** In the text. */
   readonly written: RuleCounts
@@ -89,21 +86,22 @@ export class RuleRenderer {
   }
 
   render(input: RenderInput): Rendering {
-    const { desired, since, collectStale } = input
+    const { desired, base } = input
+    const changed = 'changed' in base ? base.changed : undefined
     const endpoints = this.#endpoints(desired)
     const commented = endpoints <= LARGE_CLUSTER_ENDPOINTS
     const fixed = fixedRules(this.#settings, input.nodePortAddresses)
     const filterRules = [...fixed.filter.rules]
     const natRules = [...fixed.nat.rules]
     const natChains = fixed.nat.chains.map(chainLine)
-    const stale = this.#candidates(input)
+    const stale = this.#candidates(base)
     let kept = 0
     for (const { key, known, body } of this.#ports(desired, commented)) {
       append(natRules, known.nat)
       append(filterRules, known.filter)
       const { port } = desired.healthChecks.get(key) ?? {}
       if (port !== undefined) filterRules.push(healthCheckRule(known.facts, port))
-      if (since === undefined || since.changed.has(key)) {
+      if (changed?.has(key) ?? true) {
         for (const chain of known.chains) {
           natChains.push(chainLine(chain))
           stale.delete(chain)
@@ -114,9 +112,8 @@ export class RuleRenderer {
       }
     }
     append(natRules, fixed.tail)
-    const removed = collectStale ? [...stale] : []
-    append(natChains, removed.map(chainLine))
-    const removals = removed.map((chain) => `-X ${chain}`)
+    append(natChains, [...stale].map(chainLine))
+    const removals = [...stale].map((chain) => `-X ${chain}`)
     const written = { filter: filterRules.length, nat: natRules.length }
     return {
       text: [
@@ -124,8 +121,7 @@ export class RuleRenderer {
         ...table('nat', natChains, natRules, removals),
         '',
       ].join('\n'),
-      stale: collectStale ? [] : [...stale],
-      removed: removed.length,
+      removed: stale.size,
       rules: { filter: written.filter, nat: written.nat + kept },
       written,
       endpoints,
@@ -133,11 +129,11 @@ export class RuleRenderer {
   }
 
   /** Chains that may be there, and are stale unless somebody turns out to need them. */
-  #candidates({ since, held }: RenderInput): Set<string> {
+  #candidates(base: Held | Since): Set<string> {
+    if ('chains' in base) return new Set([...base.chains].filter(isPortChain))
     const chains = new Set<string>()
-    for (const chain of held) if (isPortChain(chain)) chains.add(chain)
-    for (const key of since?.changed ?? []) {
-      for (const port of since?.desired.services.get(key) ?? []) {
+    for (const key of base.changed) {
+      for (const port of base.desired.services.get(key) ?? []) {
         if (!this.#isOurs(port)) continue
         for (const chain of this.#known.get(port)?.chains ?? chainsOf(factsOf(port))) chains.add(chain)
       }

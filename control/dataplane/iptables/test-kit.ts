@@ -21,9 +21,7 @@ export const SETTINGS: RuleSettings = {
 
 /** Everything is written, nothing is there. */
 export const FIRST: Omit<RenderInput, 'desired'> = {
-  since: undefined,
-  held: [],
-  collectStale: true,
+  base: { chains: [] },
   nodePortAddresses: 'all',
 }
 
