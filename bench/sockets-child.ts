@@ -9,7 +9,7 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:net'
 import os from 'node:os'
 import { attachCgroup, type BpfLink } from 'libbpf-ts'
-import { SOCKET_PROGRAMS } from '../control/dataplane/bpf/attachments.ts'
+import { SOCKET_PROGRAMS } from '../control/dataplane/bpf/socket-attachments.ts'
 import { desiredState } from '../control/model/desired.ts'
 // System calls without Node.js' event loop around them: it takes longer than what is measured.
 import { libc } from '../loader/src/ffi.ts'

@@ -171,4 +171,11 @@ int egress_l3(struct __sk_buff *skb)
 	return look_at_reply(skb, 0, PROGRAM_TRANSLATE_REPLY_L3);
 }
 
+/* In the place of another while a device gets its programs by another kind of hook. */
+SEC("tc")
+int pass(struct __sk_buff *skb __attribute__((unused)))
+{
+	return VERDICT_NEXT;
+}
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

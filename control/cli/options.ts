@@ -21,6 +21,10 @@ export const DEFAULT_MASQUERADE_BIT = 14
 /** Bits of the packet mark: this packet may pass FORWARD, this one was sent back by us. */
 export const OWN_MARK_BITS = [13, 12] as const
 
+/** Ways of attaching to devices; `auto`: tcx where the kernel has it. */
+export const ATTACH_OPTIONS = ['auto', 'tcx', 'clsact'] as const
+export type AttachOption = (typeof ATTACH_OPTIONS)[number]
+
 export type OutputFormat = 'table' | 'json'
 
 export const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const
@@ -61,6 +65,8 @@ export interface RunOptions extends RootOption, ServerOptions {
   readonly nodeName: string
   /** Undefined: the root of the first cgroup v2 mount. */
   readonly cgroupRoot: string | undefined
+  /** How programs are attached to devices. */
+  readonly attach: AttachOption
   /** Whose sockets are served. */
   readonly socketLoadBalancing: SocketMode
   /** The folder of the files of pods' network namespaces. */

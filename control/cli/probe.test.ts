@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Feature } from './features.ts'
 import { type ProbeReport, probeText } from './probe.ts'
-import { type Finding, findingOf, missing, probePrivileges } from './requirements.ts'
+import { type Finding, findingOf, missing, probeKernel, probePrivileges } from './requirements.ts'
 
 const tcx: Finding = { name: 'tcx links', here: 'yes', needed: true, use: 'packets', detail: '' }
 const old = findingOf('tcx links', 'packets', undefined, {
@@ -26,10 +27,13 @@ const report: ProbeReport = {
       class: 'external',
       why: 'routes lead through it to gateway 10.0.0.1',
       ingress: [
-        { id: 34, ours: true },
-        { id: 20, ours: false },
+        { id: 34, ours: true, by: 'tcx', filter: null },
+        { id: 20, ours: false, by: 'tcx', filter: null },
       ],
-      egress: [{ id: 35, ours: true }],
+      egress: [
+        { id: 35, ours: true, by: 'clsact', filter: 'bpf filter sluice_egress (priority 1, program 35)' },
+        { id: null, ours: false, by: 'clsact', filter: 'flower filter (priority 2)' },
+      ],
     },
   ],
   notes: ['No folder of manifests was given.'],
@@ -48,7 +52,7 @@ bpf_set_retval  no    no      refusals  no such helper; EPERM instead
 
 DEVICE  IFINDEX  CLASS     WHY                                         AT INGRESS          AT EGRESS
 lo            1  none      the loopback device                         -                   -
-eth0         12  external  routes lead through it to gateway 10.0.0.1  sluice, program 20  sluice
+eth0         12  external  routes lead through it to gateway 10.0.0.1  sluice, program 20  sluice (clsact), flower filter (priority 2)
 
 No folder of manifests was given.
 `.slice(1),
@@ -76,6 +80,33 @@ describe('what is missing', () => {
     const unknown = findingOf('x', 'y', undefined, { supported: 'unknown', reason: 'no answer' })
     assert.deepEqual(missing([tcx, retval, unknown]), [])
     assert.deepEqual(missing([tcx, old]), ['tcx links (the kernel has no tcx, kernel 6.6 has it)'])
+  })
+
+  const feature = (name: string, supported: 'yes' | 'no', more: Partial<Feature> = {}): Feature => ({
+    name,
+    use: 'packets',
+    since: '6.6',
+    probe: () => (supported === 'yes' ? { supported } : { supported, reason: `no ${name}` }),
+    ...more,
+  })
+
+  it('is no feature that another one spares, unless that is not here either', () => {
+    const first = feature('bpf(2)', 'yes')
+    const kernel = (tcx: 'yes' | 'no', clsact: 'yes' | 'no') =>
+      probeKernel([
+        first,
+        feature('tcx', tcx, { otherwise: 'clsact instead', spares: 'clsact' }),
+        feature('clsact', clsact),
+      ])
+    assert.deepEqual(missing(kernel('yes', 'no')), [])
+    assert.equal(kernel('yes', 'no')[2]?.detail, 'no clsact; tcx are used')
+    assert.deepEqual(missing(kernel('no', 'yes')), [])
+    assert.deepEqual(missing(kernel('no', 'no')), ['clsact (no clsact)'])
+  })
+
+  it('is bpf(2) alone where there is none, and nothing else is tried', () => {
+    const findings = probeKernel([feature('bpf(2)', 'no'), { ...feature('x', 'yes'), probe: assert.fail }])
+    assert.deepEqual(missing(findings), ['bpf(2) (no bpf(2))'])
   })
 
   it('is a capability that neither is held nor contained in SYS_ADMIN', () => {

@@ -8,8 +8,12 @@ import { table } from './table.ts'
 
 /** A program on a hook of a device. */
 export interface HookedProgram {
-  readonly id: number
+  /** The kernel's; null for a filter that is no BPF program. */
+  readonly id: number | null
   readonly ours: boolean
+  readonly by: 'tcx' | 'clsact'
+  /** What a filter is, in words; null on tcx. */
+  readonly filter: string | null
 }
 
 export interface ProbedDevice {
@@ -81,9 +85,13 @@ function probeTables(report: ProbeReport): string {
   return [head, findings, devices, notes].filter((part) => part !== '').join('\n')
 }
 
-/** In the order of the chain: `sluice, program 34`. */
+/** In the order of the chain: `sluice, program 34, flower filter (priority 1)`. */
 function hookText(programs: readonly HookedProgram[]): string {
-  return programs.map(({ id, ours }) => (ours ? 'sluice' : `program ${id}`)).join(', ') || NONE
+  const texts = programs.map(({ id, ours, by, filter }) => {
+    if (ours) return by === 'tcx' ? 'sluice' : 'sluice (clsact)'
+    return filter ?? `program ${id}`
+  })
+  return texts.join(', ') || NONE
 }
 
 /** The names of these fields are an interface: none changes or goes. */

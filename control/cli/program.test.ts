@@ -61,6 +61,7 @@ describe('commands and their options', () => {
           source: { kind: 'files', folder: '/etc/sluice' },
           nodeName: 'n1',
           bpfRoot: '/sys/fs/bpf/sluice',
+          attach: 'auto',
           socketLoadBalancing: 'host',
           netnsDir: '/run/netns',
           mapSizes: {},
@@ -71,7 +72,7 @@ describe('commands and their options', () => {
       ],
     ],
     [
-      'run --source files:a --node-name n1 --bpf-root /sys/fs/bpf/x/ --cgroup-root /c --socket-load-balancing all --netns-dir /n/ --map-size flows4=16 --map-size lists=8 --map-size flows4=32 -v 3 --logging-format json',
+      'run --source files:a --node-name n1 --bpf-root /sys/fs/bpf/x/ --cgroup-root /c --attach clsact --socket-load-balancing all --netns-dir /n/ --map-size flows4=16 --map-size lists=8 --map-size flows4=32 -v 3 --logging-format json',
       [
         'run',
         {
@@ -79,6 +80,7 @@ describe('commands and their options', () => {
           nodeName: 'n1',
           bpfRoot: '/sys/fs/bpf/x',
           cgroupRoot: '/c',
+          attach: 'clsact',
           socketLoadBalancing: 'all',
           netnsDir: '/n',
           mapSizes: { flows4: 32, lists: 8 },
@@ -96,6 +98,7 @@ describe('commands and their options', () => {
           source: { kind: 'kubernetes', kubeconfig: '/k', apiServer: '[2001:db8::1]:6443' },
           nodeName: 'n1',
           bpfRoot: '/sys/fs/bpf/sluice',
+          attach: 'auto',
           socketLoadBalancing: 'host',
           netnsDir: '/run/netns',
           mapSizes: {},

@@ -10,6 +10,7 @@ import type { NodePortAddresses } from '../model/settings.ts'
 import { HINTS } from './hints.ts'
 import { DEFAULT_NODE_PORT_RANGE, parseNodePortAddresses, parseNodePortRange } from './node-port-options.ts'
 import {
+  ATTACH_OPTIONS,
   type BackendOptions,
   DEFAULT_BPF_ROOT,
   DEFAULT_MASQUERADE_BIT,
@@ -126,6 +127,12 @@ function addRun(program: Command, commands: Commands): void {
     .addOption(nodeNameOption())
     .addOption(bpfRootOption())
     .addOption(cgroupRootOption())
+    .addOption(
+      option('--attach <HOW>', 'how programs are attached to devices; auto: by tcx where the kernel has it')
+        .choices(ATTACH_OPTIONS)
+        .default('auto')
+        .env('SLUICE_ATTACH'),
+    )
     .addOption(
       option(
         '--socket-load-balancing <WHOSE>',

@@ -2,19 +2,8 @@
 
 import { existsSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
-import {
-  effectiveCapabilities,
-  kernelRelease,
-  mountsOfType,
-  netnsCookie,
-  type ProbeAnswer,
-  probeBpfSyscall,
-  probeHelper,
-  probeKernelFunction,
-  probeMapType,
-  probeProgramType,
-  probeTcx,
-} from 'libbpf-ts'
+import { effectiveCapabilities, kernelRelease, mountsOfType, type ProbeAnswer } from 'libbpf-ts'
+import { FEATURES, type Feature } from './features.ts'
 
 /** One thing that is needed or useful, and whether it is here. */
 export interface Finding {
@@ -34,78 +23,26 @@ export interface Finding {
  */
 export const CAPABILITIES = ['BPF', 'NET_ADMIN', 'PERFMON'] as const
 
-interface Feature {
-  readonly name: string
-  readonly use: string
-  readonly probe: () => ProbeAnswer
-  /** What is done without it; a feature that has no such thing is needed. */
-  readonly otherwise?: string
-}
-
-const FEATURES: readonly Feature[] = [
-  { name: 'bpf(2)', use: 'everything', probe: probeBpfSyscall },
-  { name: 'tc programs', use: 'packets', probe: () => probeProgramType('sched_cls') },
-  { name: 'tcx links', use: 'packets: attach ahead of others, outlive the daemon', probe: probeTcx },
-  {
-    name: 'bpf_fib_lookup',
-    use: 'packets: the way of a reply',
-    probe: () => probeHelper('sched_cls', 'fib_lookup'),
-  },
-  {
-    name: 'bpf_ktime_get_coarse_ns',
-    use: 'packets: a cheap clock',
-    probe: () => probeHelper('sched_cls', 'ktime_get_coarse_ns'),
-  },
-  { name: 'LRU hash maps', use: 'unconfirmed flows, affinity', probe: () => probeMapType('lru_hash') },
-  { name: 'LPM trie maps', use: 'source ranges', probe: () => probeMapType('lpm_trie') },
-  {
-    name: 'cgroup socket address programs',
-    use: 'sockets of the node',
-    probe: () => probeProgramType('cgroup_sock_addr'),
-  },
-  {
-    name: 'cgroup socket programs',
-    use: 'forget closed sockets',
-    probe: () => probeProgramType('cgroup_sock'),
-  },
-  {
-    name: 'bpf_get_netns_cookie',
-    use: "sockets: the node's own only",
-    probe: () => probeHelper('cgroup_sock_addr', 'get_netns_cookie'),
-  },
-  { name: 'SO_NETNS_COOKIE', use: "sockets: the node's own only", probe: probeCookie },
-  {
-    name: 'bpf_set_retval',
-    use: 'ECONNREFUSED where no endpoint is',
-    probe: () => probeHelper('cgroup_sock_addr', 'set_retval'),
-    otherwise: 'connect fails with EPERM instead',
-  },
-  {
-    name: 'bpf_skb_ct_lookup',
-    use: 'packets: leave connections of another proxy alone',
-    probe: () => probeKernelFunction('bpf_skb_ct_lookup', 'nf_conntrack'),
-    otherwise: 'after a first start they go on for --handover-timeout',
-  },
-  { name: 'syscall programs', use: 'sweep expired flows', probe: () => probeProgramType('syscall') },
-  {
-    name: 'bpf_for_each_map_elem',
-    use: 'sweep expired flows',
-    probe: () => probeHelper('syscall', 'for_each_map_elem'),
-  },
-]
-
-function probeCookie(): ProbeAnswer {
-  if (netnsCookie() !== undefined) return { supported: 'yes' }
-  return { supported: 'no', since: '5.14', reason: 'the kernel has no such socket option' }
-}
-
 /** What the kernel has. Where bpf(2) cannot be used there is nothing else to find out. */
-export function probeKernel(): Finding[] {
-  const bpf = probeBpfSyscall()
-  if (bpf.supported !== 'yes') {
-    return [{ name: 'bpf(2)', here: 'no', needed: true, use: 'everything', detail: bpf.reason }]
+export function probeKernel(features: readonly Feature[] = FEATURES): Finding[] {
+  const [first] = features
+  const bpf = first?.probe()
+  if (first !== undefined && bpf !== undefined && bpf.supported !== 'yes') {
+    return [{ ...findingOf(first.name, first.use, first.otherwise, bpf), here: 'no' }]
   }
-  return FEATURES.map(({ name, use, probe, otherwise }) => findingOf(name, use, otherwise, probe()))
+  const answers = features.map((feature) => ({
+    feature,
+    answer: feature === first && bpf ? bpf : feature.probe(),
+  }))
+  const spared = new Map(
+    answers.flatMap(({ feature: { name, spares }, answer }) =>
+      spares !== undefined && answer.supported === 'yes' ? [[spares, name] as const] : [],
+    ),
+  )
+  return answers.map(({ feature: { name, use, otherwise }, answer }) => {
+    const by = spared.get(name)
+    return findingOf(name, use, by === undefined ? otherwise : `${by} are used`, answer)
+  })
 }
 
 /** An answer as a line of the report. Pure. */

@@ -10,7 +10,7 @@ import { modelSettings, type ReadTrafficOptions } from './traffic-options.ts'
 export interface ReadRunOptions
   extends Pick<
       RunOptions,
-      'nodeName' | 'bpfRoot' | 'cgroupRoot' | 'socketLoadBalancing' | 'netnsDir' | 'loggingFormat'
+      'nodeName' | 'bpfRoot' | 'cgroupRoot' | 'attach' | 'socketLoadBalancing' | 'netnsDir' | 'loggingFormat'
     >,
     SourceTexts,
     ReadTrafficOptions,
@@ -28,12 +28,13 @@ export interface ReadRunOptions
  * @param isInPod Whether an API server that nobody names is the one that the kubelet does.
  */
 export function runOptions(read: ReadRunOptions, isInPod: boolean): RunOptions {
-  const { nodeName, bpfRoot, cgroupRoot, socketLoadBalancing, netnsDir, loggingFormat } = read
+  const { nodeName, bpfRoot, cgroupRoot, attach, socketLoadBalancing, netnsDir, loggingFormat } = read
   return {
     source: requiredSource(sourceTexts(read), isInPod),
     nodeName,
     bpfRoot,
     cgroupRoot,
+    attach,
     socketLoadBalancing,
     netnsDir,
     mapSizes: read.mapSize,

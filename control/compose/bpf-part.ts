@@ -41,7 +41,10 @@ export async function startBpfPart({ options, source, log, clock }: BpfPartOptio
   const { marks, nodePorts } = settings
   const { dataplane, adopted } = await startDataplane(options, settings, log)
   const { families } = dataplane
-  const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, log })
+  const { attach } = options
+  const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, attach, log })
+  const way = attachments.kind === 'tcx' ? 'tcx links' : 'clsact filters, which live with the device'
+  log.info(`programs are attached to devices by ${way}`)
   const netfilter = createNetfilter({ marks, nodePorts, families: families.filter(kernelHas), log })
   const localOutput = new LocalOutput(netfilter, new UdpTranslations({ log }))
   const sockets = keepSockets({ ...options, dataplane, source, cgroupRoot, log, nodePorts, attachments })

@@ -1,8 +1,8 @@
 /** `sluice cleanup`: takes everything of ours out of this node. */
 
 import { existsSync, readdirSync, rmdirSync } from 'node:fs'
+import { removeAttachments } from '../dataplane/bpf/device-hooks.ts'
 import { removeNetfilter } from '../dataplane/bpf/netfilter.ts'
-import { removeLinks } from '../dataplane/bpf/pinned-links.ts'
 import { removeMapPins } from '../dataplane/bpf/pins.ts'
 import { checkPrivileges, removeMounts } from './host.ts'
 import { lockNode } from './lock.ts'
@@ -17,7 +17,7 @@ import { lockNode } from './lock.ts'
 export async function cleanUp(bpfRoot: string): Promise<string[]> {
   checkPrivileges()
   await using _lock = await lockNode()
-  const removed = await removeLinks(bpfRoot)
+  const removed = await removeAttachments(bpfRoot)
   removed.push(...removeMapPins(bpfRoot).map((path) => `map ${path}`))
   if (existsSync(bpfRoot) && readdirSync(bpfRoot).length === 0) {
     rmdirSync(bpfRoot)

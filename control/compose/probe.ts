@@ -4,11 +4,14 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   BpfError,
+  type ClsactFilter,
+  clsactDevices,
   type Direction,
   loadObject,
   type ObjectSpec,
   openNetlink,
   openPinnedLink,
+  queryClsact,
   queryTcx,
 } from 'libbpf-ts'
 import type { ProbeOptions } from '../cli/options.ts'
@@ -21,6 +24,8 @@ import {
   probeMounts,
   probePrivileges,
 } from '../cli/requirements.ts'
+import { describeFilter } from '../dataplane/bpf/clsact-hooks.ts'
+import { isOurFilter } from '../dataplane/bpf/clsact-places.ts'
 import { readDatapath } from '../dataplane/bpf/objects.ts'
 import { linksFolder } from '../dataplane/bpf/pinned-links.ts'
 import { probeDestroySockets } from '../dataplane/bpf/socket-diag.ts'
@@ -187,10 +192,35 @@ function probeDevice(device: ClassifiedDevice, own: ReadonlySet<number>): Probed
   }
 }
 
-/** None where the kernel does not tell: what is missing then is among the findings. */
+/**
+ * In the order in which packets meet them: those on tcx first. None where the kernel does not tell: what is missing then
+ * is among the findings.
+ */
 function hooked(ifindex: number, direction: Direction, own: ReadonlySet<number>): HookedProgram[] {
+  return [
+    ...onTcx(ifindex, direction).map((id) => ({ id, ours: own.has(id), by: 'tcx' as const, filter: null })),
+    ...filtersOf(ifindex, direction).map((filter) => ({
+      id: filter.programId ?? null,
+      ours: isOurFilter(filter),
+      by: 'clsact' as const,
+      filter: describeFilter(filter),
+    })),
+  ]
+}
+
+/** An ingress qdisc answers for both directions. */
+function filtersOf(ifindex: number, direction: Direction): ClsactFilter[] {
   try {
-    return queryTcx(ifindex, direction).programIds.map((id) => ({ id, ours: own.has(id) }))
+    return direction === 'ingress' || clsactDevices().includes(ifindex) ? queryClsact(ifindex, direction) : []
+  } catch (error) {
+    if (error instanceof BpfError) return []
+    throw error
+  }
+}
+
+function onTcx(ifindex: number, direction: Direction): number[] {
+  try {
+    return queryTcx(ifindex, direction).programIds
   } catch (error) {
     if (error instanceof BpfError) return []
     throw error

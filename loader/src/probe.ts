@@ -123,7 +123,11 @@ export function probeHelper(type: ProgramType, helper: HelperName): ProbeAnswer 
   if (/unknown func|invalid func|cannot use helper/.test(log)) return unsupported(what, since)
   // It minds the arguments, which are none: it knows the call.
   if (log !== '') return { supported: 'yes' }
-  return refusal(result, what, undefined)
+  return refusal(result, what, newest(since, PROGRAM_TYPES_SINCE[type]))
+}
+
+function newest(since: string, other: string | undefined): string {
+  return other === undefined || compareReleases(since, other) >= 0 ? since : other
 }
 
 /**

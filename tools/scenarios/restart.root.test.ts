@@ -212,7 +212,7 @@ describe('cleanup', () => {
     const { code, stdout } = await sluice(node, 'cleanup')
     assert.equal(code, 0)
     for (const kind of [
-      /tcx ingress link of device/,
+      /ingress (link|filter) of device/,
       /cgroup connect4 link/,
       /cgroup connect6 link/,
       /map .*flows4/,

@@ -58,6 +58,12 @@ int egress_l3(struct __sk_buff *skb)
 	return count(1);
 }
 
+SEC("tc")
+int pass(struct __sk_buff *skb)
+{
+	return -1; /* TCX_NEXT */
+}
+
 /* Somebody else's: ends the chain, so that who is behind it sees nothing. */
 SEC("tc")
 int stranger(struct __sk_buff *skb)

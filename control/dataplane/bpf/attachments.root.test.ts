@@ -30,8 +30,10 @@ import { compileFile, pinFolder } from '../../../loader/test/kit.ts'
 import { bpffsMount, cgroup2Mount } from '../../../tools/cluster/mounts.ts'
 import { until } from '../../../tools/cluster/until.ts'
 import { device as deviceCodec } from '../../layout/generated.ts'
-import { type AttachableDevice, Attachments, SOCKET_PROGRAMS } from './attachments.ts'
+import type { AttachableDevice } from './attachable-device.ts'
+import { Attachments } from './attachments.ts'
 import { removeLinks } from './pinned-links.ts'
+import { SOCKET_PROGRAMS, SocketAttachments } from './socket-attachments.ts'
 
 const id = `slt${process.pid.toString()}`
 const MAC = Uint8Array.of(2, 0, 0, 0, 0, 7)
@@ -74,7 +76,7 @@ describe('attachments', () => {
     })
 
   const create = (of: BpfObject = object): Attachments =>
-    new Attachments({ object: of, families: ['ipv4', 'ipv6'], bpfRoot, cgroupRoot, log })
+    new Attachments({ object: of, families: ['ipv4', 'ipv6'], bpfRoot, cgroupRoot, attach: 'tcx', log })
 
   /** A veth of its own, up, as the model of a device knows it. Its other end is the same name with an x. */
   function addDevice(changes: Partial<AttachableDevice> = {}): AttachableDevice {
@@ -301,7 +303,7 @@ describe('attachments', () => {
       using link = openPinnedLink(linkOf('sock_release4'))
       link.pin(linkOf('sock_release'))
     }
-    new Attachments({ object, families: ['ipv4'], bpfRoot, cgroupRoot, log }).attachSockets()
+    new SocketAttachments({ object, families: ['ipv4'], bpfRoot, cgroupRoot, log }).attach()
     const kept = SOCKET_PROGRAMS.filter(({ family }) => family === 'ipv4').map(({ name }) => `cgroup-${name}`)
     assert.deepEqual(links(), kept.toSorted())
     assert.deepEqual(lines, [])
@@ -381,19 +383,20 @@ describe('attachments', () => {
 
   test('a link of a cgroup that was removed and made anew is replaced', async () => {
     const child = join(cgroupRoot, 'child')
-    const subject = () => new Attachments({ object, families: ['ipv4'], bpfRoot, cgroupRoot: child, log })
+    const subject = () =>
+      new SocketAttachments({ object, families: ['ipv4'], bpfRoot, cgroupRoot: child, log })
     try {
       mkdirSync(child)
-      subject().attachSockets()
+      subject().attach()
       rmdirSync(child)
       const gone = subject()
-      assert.throws(() => gone.attachSockets(), /ENOENT/)
-      await gone.check()
-      await gone.check()
+      assert.throws(() => gone.attach(), /ENOENT/)
+      gone.check()
+      gone.check()
       assert.equal(lines.length, 1)
       assert.match(lines[0] ?? '', /^warn cannot attach the socket programs.*ENOENT/)
       mkdirSync(child)
-      await gone.check()
+      gone.check()
       using link = openPinnedLink(join(bpfRoot, 'links', 'cgroup-connect4'))
       assert.notEqual(link.info().cgroupId, 0n)
     } finally {

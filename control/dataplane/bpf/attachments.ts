@@ -1,6 +1,7 @@
 /**
- * Where the programs run: on the node's devices (tcx, both directions, at the head of the chain) and on the sockets of
- * its cgroup. Everything is pinned, so that a restart finds it and swaps the programs without a gap.
+ * Where the programs run: on the node's devices, both directions, ahead of whoever is there (device-hooks.ts), and on the
+ * sockets of its cgroup (socket-attachments.ts). Everything outlives the process: a restart finds it and swaps the programs
+ * without a gap.
  *
  * A device's entry in the map `devices` is there before its programs are, and goes after them: a program never runs on a
  * device it knows nothing of.
@@ -11,103 +12,46 @@ import {
   BpfError,
   type BpfMap,
   type BpfProgram,
-  type CgroupHook,
   type Direction,
-  queryTcx,
   type TypedMap,
   typedMap,
   u32,
 } from 'libbpf-ts'
-import { type Device, deviceClass, device as deviceCodec, deviceFlag } from '../../layout/generated.ts'
+import { type Device, device as deviceCodec } from '../../layout/generated.ts'
 import type { Logger } from '../../log.ts'
 import type { Family } from '../../model/types.ts'
-import type { ProgramName } from './objects.ts'
+import { type AttachableDevice, byUrgency, deviceEntry, sameDevice } from './attachable-device.ts'
 import {
-  type Attached,
-  type CgroupLinkPlan,
-  cgroupLinkName,
-  DIRECTIONS,
-  deviceLinkName,
-  deviceOfLinkName,
-  ensureCgroupLink,
-  ensureDeviceLink,
-  isBpfErrno,
-  isCgroupLinkName,
-  linksFolder,
-  listLinks,
-  moveToHead,
-  removeLink,
-  removeLinks,
-} from './pinned-links.ts'
-
-/** A device as the programs must know it. */
-export interface AttachableDevice {
-  readonly ifindex: number
-  readonly name: string
-  /** What the clients behind it are; `none`: it gets no program. */
-  readonly class: 'external' | 'pod' | 'tunnel' | 'none'
-  readonly isBridge: boolean
-  /** Its packets have no link-layer header: it gets the programs for those. */
-  readonly isL3: boolean
-  /** The ifindex of the bridge it is a port of; 0: none. */
-  readonly bridge: number
-  /** Six bytes: frames to this address are for the node. The bridge's for a port. */
-  readonly mac: Uint8Array
-  /** A port that may not speak to other isolated ports. */
-  readonly isolated: boolean
-  /** The clients behind it are internal, whatever their addresses. */
-  readonly internal: boolean
-}
+  type AttachKind,
+  type ChosenHooks,
+  chooseHooks,
+  type Found,
+  removeAttachments,
+} from './device-hooks.ts'
+import type { ProgramName } from './objects.ts'
+import { DIRECTIONS, isBpfErrno } from './pinned-links.ts'
+import { SocketAttachments } from './socket-attachments.ts'
 
 export interface AttachmentOptions {
-  /** What is loaded: the programs `ingress`, `egress` and their `_l3`, those of `SOCKET_PROGRAMS`, and the map `devices`. */
+  /**
+   * What is loaded: the programs `ingress`, `egress` and their `_l3`, `pass`, those of `SOCKET_PROGRAMS`, and the map
+   * `devices`.
+   */
   readonly object: { map(name: string): BpfMap; program(name: ProgramName): BpfProgram }
   /** Those whose programs are loaded. */
   readonly families: readonly Family[]
   readonly bpfRoot: string
   /** The folder of a cgroup of version 2; processes below it have their sockets balanced. */
   readonly cgroupRoot: string
+  /** How to attach to devices; `auto`: by tcx, where the kernel has it. */
+  readonly attach: AttachKind | 'auto'
   readonly log: Pick<Logger, 'info' | 'warn' | 'debug'>
-}
-
-/**
- * The programs on sockets, each with its hook, in the order of attaching: a socket is only sent to a backend when what
- * shows it the frontend, and what forgets it, is there; IPv6's come last, so that a refusal of one leaves IPv4 whole. (A
- * mapped address comes to IPv4's sendmsg hook by itself.)
- */
-export const SOCKET_PROGRAMS: readonly SocketProgram[] = [
-  { name: 'sock_release4', hook: 'sock_release', family: 'ipv4' },
-  { name: 'getpeername4', hook: 'getpeername4', family: 'ipv4' },
-  { name: 'recvmsg4', hook: 'recvmsg4', family: 'ipv4' },
-  { name: 'sendmsg4', hook: 'sendmsg4', family: 'ipv4' },
-  { name: 'connect4', hook: 'connect4', family: 'ipv4' },
-  { name: 'getpeername_mapped', hook: 'getpeername6', family: 'ipv4' },
-  { name: 'recvmsg_mapped', hook: 'recvmsg6', family: 'ipv4' },
-  { name: 'connect_mapped', hook: 'connect6', family: 'ipv4' },
-  { name: 'sock_release6', hook: 'sock_release', family: 'ipv6' },
-  { name: 'getpeername6', hook: 'getpeername6', family: 'ipv6' },
-  { name: 'recvmsg6', hook: 'recvmsg6', family: 'ipv6' },
-  { name: 'sendmsg6', hook: 'sendmsg6', family: 'ipv6' },
-  { name: 'connect6', hook: 'connect6', family: 'ipv6' },
-]
-
-/** A program on sockets. */
-export interface SocketProgram {
-  readonly name: ProgramName
-  readonly hook: CgroupHook
-  /** Whose addresses it knows. */
-  readonly family: Family
 }
 
 type ProgramOfDevice = Direction | `${Direction}_l3`
 
 function programOf({ isL3 }: AttachableDevice, direction: Direction): ProgramOfDevice {
   return isL3 ? `${direction}_l3` : direction
-}
-
-interface Held {
-  readonly device: AttachableDevice
-  readonly linkIds: Readonly<Record<Direction, number>>
 }
 
 /**
@@ -118,60 +62,54 @@ interface Held {
  */
 export class Attachments {
   readonly #programs: Readonly<Record<ProgramOfDevice, BpfProgram>>
-  readonly #socketPrograms: readonly (readonly [CgroupLinkPlan, BpfProgram])[]
   readonly #entries: TypedMap<number, Device>
-  readonly #folder: string
+  readonly #stead: BpfProgram
+  readonly #sockets: SocketAttachments
+  readonly #hooks: ChosenHooks
   readonly #bpfRoot: string
   readonly #log: AttachmentOptions['log']
-  readonly #held = new Map<number, Held>()
+  readonly #held = new Map<number, AttachableDevice>()
   /** What should be attached and is not, with what was said of it. */
   readonly #failed = new Map<number, { readonly device: AttachableDevice; readonly message: string }>()
-  /** Names of links that somebody got ahead of: told once. */
+  /** Devices where somebody got ahead of ours, by name and direction: told once. */
   readonly #contested = new Set<string>()
+  /** Devices with programs that an earlier process attached the other way. */
+  #leftOtherWay = new Set<number>()
   #wanted: ReadonlyMap<number, AttachableDevice> = new Map()
   /** Ends with the last of the calls that work on devices: one at a time. */
   #tail: Promise<void> = Promise.resolve()
-  #hasSockets = false
-  /** All of them, when last looked at. */
-  #areSocketsAttached = false
-  #socketFailure: string | undefined
   #isFirst = true
 
   /** Attaches nothing yet. Throws SpecError when the object lacks a program or the map. */
-  constructor({ object, families, bpfRoot, cgroupRoot, log }: AttachmentOptions) {
+  constructor(options: AttachmentOptions) {
+    const { object, bpfRoot, attach, log } = options
     this.#programs = {
       ingress: object.program('ingress'),
       egress: object.program('egress'),
       ingress_l3: object.program('ingress_l3'),
       egress_l3: object.program('egress_l3'),
     }
-    this.#socketPrograms = SOCKET_PROGRAMS.filter(({ family }) => families.includes(family)).map(
-      ({ name, hook }) => [{ name, hook, cgroup: cgroupRoot }, object.program(name)],
-    )
+    this.#stead = object.program('pass')
+    this.#sockets = new SocketAttachments(options)
     this.#entries = typedMap(object.map('devices'), u32, deviceCodec)
-    this.#folder = linksFolder(bpfRoot)
+    this.#hooks = chooseHooks(attach, bpfRoot)
     this.#bpfRoot = bpfRoot
     this.#log = log
   }
 
-  /**
-   * Has the socket programs run in the cgroup, through pinned links of an earlier process where they are alive. Links of
-   * programs that there are no more are removed. Throws when the kernel refuses or there is no such cgroup; `check` goes on
-   * trying.
-   */
+  /** How programs are attached to devices. */
+  get kind(): AttachKind {
+    return this.#hooks.used.kind
+  }
+
+  /** Has the socket programs run. Throws as `SocketAttachments.attach` does; `check` goes on trying. */
   attachSockets(): void {
-    this.#hasSockets = true
-    for (const [plan, program] of this.#socketPrograms) ensureCgroupLink(this.#folder, plan, program)
-    this.#areSocketsAttached = true
-    const names = new Set(this.#socketPrograms.map(([{ name }]) => cgroupLinkName(name)))
-    for (const name of listLinks(this.#folder)) {
-      if (isCgroupLinkName(name) && !names.has(name)) removeLink(this.#folder, name)
-    }
+    this.#sockets.attach()
   }
 
   /** The socket programs are attached, as far as anybody has looked. */
   get areSocketsAttached(): boolean {
-    return this.#areSocketsAttached
+    return this.#sockets.areAttached
   }
 
   /** Devices that the programs are attached to, and those that the kernel refused. */
@@ -191,31 +129,30 @@ export class Attachments {
   }
 
   /**
-   * Looks whether everything is as it was left. Somebody ahead of us in a chain: back to the head. Our link gone: attached
+   * Looks whether everything is as it was left. Somebody ahead of us: back to the head, if that can be. Ours gone: attached
    * again. What was refused before is tried again. What is found is told, a contest for the head once a device.
    */
   check(): Promise<void> {
     return this.#serially(async () => {
-      if (this.#hasSockets) this.#checkSockets()
+      this.#sockets.check()
       for (const { device } of [...this.#failed.values()]) await this.#attach(device)
-      for (const held of [...this.#held.values()]) {
-        await this.#tryWith(held.device, () => this.#checkDevice(held))
+      for (const device of [...this.#held.values()]) {
+        await this.#tryWith(device, () => this.#checkDevice(device))
         await turn()
       }
     })
   }
 
-  /** Takes all programs off their hooks, sockets and devices, and empties the map of devices. Names each link. */
+  /** Takes all programs off their hooks, sockets and devices, and empties the map of devices. Names each of them. */
   async detachAll(): Promise<string[]> {
     this.#wanted = new Map()
     const removed: string[] = []
     await this.#serially(async () => {
-      removed.push(...(await removeLinks(this.#bpfRoot)))
+      removed.push(...(await removeAttachments(this.#bpfRoot)))
       for (const [ifindex] of [...this.#entries.entries()]) this.#entries.delete(ifindex)
       this.#held.clear()
       this.#failed.clear()
-      this.#hasSockets = false
-      this.#areSocketsAttached = false
+      this.#sockets.forget()
     })
     return removed
   }
@@ -240,11 +177,12 @@ export class Attachments {
     }
   }
 
-  /** Links and entries of an earlier process whose device is gone, or gets no program any more. */
+  /** What an earlier process left on devices that are gone, or get no program any more. */
   #forgetLeftovers(wanted: ReadonlyMap<number, AttachableDevice>): void {
-    for (const name of listLinks(this.#folder)) {
-      const ifindex = deviceOfLinkName(name)
-      if (ifindex !== undefined && !wanted.has(ifindex)) removeLink(this.#folder, name)
+    const { used, other } = this.#hooks
+    this.#leftOtherWay = new Set(other.devices())
+    for (const ifindex of [...used.devices(), ...this.#leftOtherWay]) {
+      if (!wanted.has(ifindex)) this.#remove(ifindex)
     }
     for (const [ifindex] of [...this.#entries.entries()]) {
       if (!wanted.has(ifindex)) this.#entries.delete(ifindex)
@@ -253,98 +191,80 @@ export class Attachments {
 
   async #attach(device: AttachableDevice): Promise<void> {
     const held = this.#held.get(device.ifindex)
-    if (held !== undefined && sameDevice(held.device, device)) return
+    if (held !== undefined && sameDevice(held, device)) return
     await this.#tryWith(device, async () => {
       this.#entries.set(device.ifindex, deviceEntry(device))
-      // The links depend on nothing else.
-      const keeps = held !== undefined && held.device.isL3 === device.isL3
-      const linkIds = keeps ? held.linkIds : await this.#attachBoth(device)
-      this.#held.set(device.ifindex, { device, linkIds })
+      // The programs depend on nothing else.
+      if (held === undefined || held.isL3 !== device.isL3) await this.#attachBoth(device)
+      this.#held.set(device.ifindex, device)
       this.#failed.delete(device.ifindex)
     })
   }
 
-  async #attachBoth(device: AttachableDevice): Promise<Held['linkIds']> {
-    const attach = async (direction: Direction): Promise<Attached> => {
-      const program = this.#programs[programOf(device, direction)]
-      const attached = ensureDeviceLink(this.#folder, device.ifindex, direction, program)
-      await turn()
-      return attached
-    }
-    const ingress = await attach('ingress')
-    const egress = await attach('egress')
-    const fields = {
-      ifindex: device.ifindex,
-      class: device.class,
-      adopted: ingress.adopted && egress.adopted,
-    }
-    this.#log.debug(`attached to device ${device.name}`, fields)
-    return { ingress: ingress.linkId, egress: egress.linkId }
-  }
-
-  async #checkDevice({ device, linkIds }: Held): Promise<void> {
-    const found = { ...linkIds }
+  async #attachBoth(device: AttachableDevice): Promise<void> {
+    const { used, other } = this.#hooks
+    const { ifindex } = device
+    const isLeft = this.#leftOtherWay.has(ifindex)
+    let adopted = true
     for (const direction of DIRECTIONS) {
-      const chain = queryTcx(device.ifindex, direction)
-      const place = chain.linkIds.indexOf(linkIds[direction])
-      if (place === 0) continue
-      await turn()
       const program = this.#programs[programOf(device, direction)]
-      const where = `${direction} of device ${device.name}`
-      if (place < 0) {
-        found[direction] = ensureDeviceLink(this.#folder, device.ifindex, direction, program).linkId
-        this.#log.warn(`our program was detached from ${where}: attached again`)
-      } else {
-        found[direction] = moveToHead(this.#folder, device.ifindex, direction, program).linkId
-        this.#reportContest(device, direction, chain.programIds.slice(0, place))
-      }
+      adopted = used.ensure(ifindex, direction, program, isLeft ? this.#stead : undefined) && adopted
+      // What meets both for a moment passes the second one as it is; what met neither would reset connections.
+      if (isLeft) other.remove(ifindex, direction)
+      await turn()
     }
-    this.#held.set(device.ifindex, { device, linkIds: found })
+    this.#leftOtherWay.delete(ifindex)
+    const fields = { ifindex, class: device.class, by: used.kind, adopted }
+    this.#log.debug(`attached to device ${device.name}`, fields)
   }
 
-  #checkSockets(): void {
-    try {
-      for (const [plan, program] of this.#socketPrograms) {
-        const { adopted } = ensureCgroupLink(this.#folder, plan, program)
-        if (!adopted)
-          this.#log.warn(`our ${plan.name} program was detached from ${plan.cgroup}: attached again`)
-      }
-      this.#socketFailure = undefined
-      this.#areSocketsAttached = true
-    } catch (error) {
-      this.#areSocketsAttached = false
-      const message = String(error)
-      if (this.#socketFailure !== message) {
-        this.#log.warn(
-          'cannot attach the socket programs: processes of this node are not served; tried again',
-          {
-            err: error,
-          },
-        )
-      }
-      this.#socketFailure = message
+  async #checkDevice(device: AttachableDevice): Promise<void> {
+    for (const direction of DIRECTIONS) {
+      const program = this.#programs[programOf(device, direction)]
+      const found = this.#hooks.used.check(device.ifindex, direction, program)
+      if (found.state === 'in place') continue
+      if (found.state === 'behind') this.#reportContest(device, direction, found)
+      else
+        this.#log.warn(`our program was detached from ${direction} of device ${device.name}: attached again`)
+      await turn()
     }
   }
 
-  #reportContest(device: AttachableDevice, direction: Direction, programIds: readonly number[]): void {
-    const name = deviceLinkName(device.ifindex, direction)
+  #reportContest(
+    device: AttachableDevice,
+    direction: Direction,
+    { others, isFirstAgain }: Extract<Found, { readonly state: 'behind' }>,
+  ): void {
+    const name = contestName(device.ifindex, direction)
     if (this.#contested.has(name)) return
     this.#contested.add(name)
+    const where = `${direction} of device ${device.name}`
+    const now = isFirstAgain
+      ? 'ours is at the head again'
+      : 'ours cannot go ahead of it, and sees what it passes on; free its priority to change that'
     this.#log.warn(
-      `another program was ahead of ours at ${direction} of device ${device.name} and could have kept packets from it: ` +
-        'ours is at the head again (bpftool net shows the chain; not told again for this device)',
-      { programIds },
+      `another program was ahead of ours at ${where} and could have kept packets from it: ${now} ` +
+        '(sluice probe shows who is there; not told again for this device)',
+      { others },
     )
   }
 
   #forget(ifindex: number): void {
-    for (const direction of DIRECTIONS) {
-      removeLink(this.#folder, deviceLinkName(ifindex, direction))
-      this.#contested.delete(deviceLinkName(ifindex, direction))
-    }
+    this.#remove(ifindex)
+    for (const direction of DIRECTIONS) this.#contested.delete(contestName(ifindex, direction))
     this.#entries.delete(ifindex)
     this.#held.delete(ifindex)
     this.#failed.delete(ifindex)
+  }
+
+  /** Takes our programs off a device. */
+  #remove(ifindex: number): void {
+    const { used, other } = this.#hooks
+    for (const direction of DIRECTIONS) {
+      used.remove(ifindex, direction)
+      if (this.#leftOtherWay.has(ifindex)) other.remove(ifindex, direction)
+    }
+    this.#leftOtherWay.delete(ifindex)
   }
 
   /** Runs what may fail for one device; the others must not notice. */
@@ -373,38 +293,6 @@ export class Attachments {
   }
 }
 
-/** A device's entry in the map `devices`. */
-export function deviceEntry(device: AttachableDevice): Device {
-  const classes = {
-    none: deviceClass.NONE,
-    external: deviceClass.EXTERNAL,
-    pod: deviceClass.POD,
-    tunnel: deviceClass.TUNNEL,
-  }
-  const flags =
-    (device.bridge === 0 ? 0 : deviceFlag.BRIDGE_PORT) |
-    (device.isolated ? deviceFlag.ISOLATED : 0) |
-    (device.isBridge ? deviceFlag.BRIDGE : 0) |
-    (device.internal ? deviceFlag.INTERNAL : 0)
-  const { ifindex, bridge, mac } = device
-  return { ifindex, bridge, mac, class: classes[device.class], flags }
-}
-
-/** External devices first: clients wait there already. Then the newest: its pod is about to speak. */
-function byUrgency(a: AttachableDevice, b: AttachableDevice): number {
-  const [first, second] = [a, b].map((device) => (device.class === 'external' ? 0 : 1))
-  return (first ?? 0) - (second ?? 0) || b.ifindex - a.ifindex
-}
-
-function sameDevice(a: AttachableDevice, b: AttachableDevice): boolean {
-  return (
-    a.name === b.name &&
-    a.class === b.class &&
-    a.isBridge === b.isBridge &&
-    a.isL3 === b.isL3 &&
-    a.bridge === b.bridge &&
-    a.isolated === b.isolated &&
-    a.internal === b.internal &&
-    Buffer.compare(a.mac, b.mac) === 0
-  )
+function contestName(ifindex: number, direction: Direction): string {
+  return `${ifindex.toString()}-${direction}`
 }

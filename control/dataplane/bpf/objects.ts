@@ -31,6 +31,7 @@ export type ProgramName =
   | 'egress'
   | 'ingress_l3'
   | 'egress_l3'
+  | 'pass'
   | `${'connect' | 'sendmsg' | 'recvmsg' | 'getpeername' | 'sock_release' | 'sweep'}${4 | 6}`
   | 'connect_mapped'
   | 'recvmsg_mapped'

@@ -76,7 +76,8 @@ export interface Attached {
 /**
  * Has the program run on a device: through the pinned link, which gets this program at once if it has another, or through
  * a new one at the head of the chain. A pinned link that is not on this device any more (the device is gone, was moved to
- * another network namespace, or its ifindex is another's now) is detached.
+ * another network namespace, or its ifindex is another's now) is detached. A new one has `stead` while the kernel attaches
+ * it, which takes a grace period of some milliseconds, and the program from one packet to the next.
  *
  * Throws BpfError: ENODEV when there is no such device, EINVAL where the kernel has no tcx (before 6.6).
  */
@@ -85,6 +86,7 @@ export function ensureDeviceLink(
   ifindex: number,
   direction: Direction,
   program: BpfProgram,
+  stead: BpfProgram = program,
 ): Attached {
   const path = join(folder, deviceLinkName(ifindex, direction))
   using pinned = openIfPinned(path)
@@ -95,7 +97,7 @@ export function ensureDeviceLink(
     }
     drop(pinned)
   }
-  return { linkId: attachToDevice(folder, ifindex, direction, program), adopted: false }
+  return { linkId: attachToDevice(folder, ifindex, direction, program, stead), adopted: false }
 }
 
 /**
@@ -114,8 +116,15 @@ export function moveToHead(
   return { linkId: attachToDevice(folder, ifindex, direction, program), adopted: false }
 }
 
-function attachToDevice(folder: string, ifindex: number, direction: Direction, program: BpfProgram): number {
-  using link = attachTcx({ program, ifindex, direction, at: 'head' })
+function attachToDevice(
+  folder: string,
+  ifindex: number,
+  direction: Direction,
+  program: BpfProgram,
+  stead: BpfProgram = program,
+): number {
+  using link = attachTcx({ program: stead, ifindex, direction, at: 'head' })
+  updateIfOther(link, program)
   link.pin(join(folder, deviceLinkName(ifindex, direction)))
   return link.id
 }

@@ -7,8 +7,8 @@ import { attachCgroup, type BpfLink, type BpfObject, loadObject, netnsCookie, re
 import { compileFile, pinFolder } from '../../../loader/test/kit.ts'
 import { cgroup2Mount } from '../../../tools/cluster/mounts.ts'
 import { layoutOf } from '../../layout/family.ts'
-import { SOCKET_PROGRAMS } from './attachments.ts'
 import { type Datapath, openDatapath } from './objects.ts'
+import { SOCKET_PROGRAMS } from './socket-attachments.ts'
 import { testSockets } from './socket-self-test.ts'
 import { OBJECT_FOLDER, SMALL_MAPS } from './test-kit.ts'
 
