@@ -31,6 +31,18 @@ static __always_inline void touch(struct flow *flow, const struct packet *packet
 	}
 }
 
+/* Is the flow being handed to netfilter at this moment? Its packets must be seen by nobody until it has it. */
+static __always_inline bool is_held(const struct flow *flow)
+{
+	return flow->state == FLOW_STATE_HELD && (__s32)(state.held_until - clock_ms()) > 0;
+}
+
+/* Lets a packet wait: it comes in again on the same device, behind what has come in meanwhile. */
+static __always_inline int hold(struct __sk_buff *skb)
+{
+	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
+}
+
 static __always_inline bool serves(const struct flow *flow)
 {
 	return flow->flags & FLOW_FLAG_DIRECT || backend_serves(flow->backend, flow->generation);
@@ -178,13 +190,19 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 		flow = find_flow(&flows, &key);
 		if (!flow && is_reply)
 			return end_late(packet);
-		if (!flow || (flow->flags & FLOW_FLAG_REQUEST && is_opening(packet) && !may_go_on(flow, packet)))
+		if (!flow)
+			return VERDICT_NEXT;
+		if (is_held(flow))
+			return VERDICT_HOLD;
+		if (flow->flags & FLOW_FLAG_REQUEST && is_opening(packet) && !may_go_on(flow, packet))
 			return VERDICT_NEXT;
 	} else if (!(flow->flags & FLOW_FLAG_REQUEST)) {
 		if (flow->state == FLOW_STATE_COLLIDED)
 			return VERDICT_NEXT; /* the direct connection's */
 		if (!advance_reply(flow, packet))
 			return VERDICT_DROP;
+	} else if (is_held(flow)) {
+		return VERDICT_HOLD;
 	} else if (!advance_request(flow, packet)) {
 		forget_flow(flow, &key);
 		return VERDICT_NEXT;
@@ -210,7 +228,7 @@ __noinline int through_direct(struct __sk_buff *skb, struct packet *packet, stru
 		if (verdict != VERDICT_NEXT)
 			return verdict;
 	}
-	if (!is_opening(packet))
+	if (!is_opening(packet) || state.draining)
 		return VERDICT_NEXT;
 	reply = &scratch->reply.key;
 	*reply = packet->key;
@@ -294,6 +312,8 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 	if (!is_opening(packet) && !is_node_port(packet->tuple.destination_port) &&
 	    is_node_address(&packet->tuple.destination))
 		return pass_to_node(skb, packet);
+	if (state.draining)
+		return VERDICT_NEXT;
 	frontend = &scratch->frontend;
 	found = find_frontend(frontend, &packet->tuple.destination, packet->tuple.destination_port, packet->protocol,
 			      false);
@@ -308,7 +328,7 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 		return verdict == VERDICT_REJECT && silent ? VERDICT_DROP : verdict;
 	}
 	if (found)
-		return VERDICT_OPEN;
+		return is_others_stream(skb, packet) ? VERDICT_NEXT : VERDICT_OPEN;
 	if (reason == DROP_REASON_NONE)
 		return may_be_backend(&packet->tuple.destination) ? VERDICT_DIRECT : VERDICT_NEXT;
 	count_drop(reason);
@@ -346,6 +366,8 @@ static __always_inline int decide_request(struct __sk_buff *skb, struct packet *
 	if (flow && copy_step(step, flow, &packet->key)) {
 		if (!follow_device(skb, flow))
 			return VERDICT_NEXT;
+		if (is_held(flow))
+			return VERDICT_HOLD;
 		if (!is_opening(packet) || !(step->flags & FLOW_FLAG_REQUEST) || may_go_on(flow, packet)) {
 			touch(flow, packet);
 			return VERDICT_STEP;
@@ -363,7 +385,8 @@ static __always_inline int decide_request(struct __sk_buff *skb, struct packet *
 /* A later fragment whose first was not seen. The node's own traffic may have taken another way in. */
 static __always_inline int unknown_fragment(const struct packet *packet)
 {
-	if (!may_be_frontend(&packet->tuple.destination) || is_node_address(&packet->tuple.destination))
+	if (!may_be_frontend(&packet->tuple.destination) || is_node_address(&packet->tuple.destination) ||
+	    state.draining)
 		return VERDICT_NEXT;
 	count_drop(DROP_REASON_UNKNOWN_FRAGMENT);
 	return VERDICT_DROP;
@@ -387,7 +410,7 @@ static __always_inline int translate_request(struct __sk_buff *skb, __u32 link)
 		return take_step(skb, &packet, &headers, &step);
 	if (verdict == VERDICT_REJECT)
 		return reject(skb, &packet, &headers);
-	return verdict;
+	return verdict == VERDICT_HOLD ? hold(skb) : verdict;
 }
 
 #endif

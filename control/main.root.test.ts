@@ -331,7 +331,7 @@ describe('clean-up', () => {
     for (const trace of [
       'tcx ingress link of device',
       'cgroup connect4 link',
-      `map ${BPF_ROOT}/v2/flows4`,
+      `map ${BPF_ROOT}/v3/flows4`,
       'nft table inet sluice',
     ]) {
       assert.ok(stdout.includes(`removed ${trace}`), stdout)

@@ -38,7 +38,7 @@ typedef struct {
 } __attribute__((aligned(4))) addr_t;
 
 enum layout {
-	LAYOUT_VERSION = 2, /* raised whenever a struct changes; in the path of the pins */
+	LAYOUT_VERSION = 3, /* raised whenever a struct changes; in the path of the pins */
 	LAYOUT_FILTER_BITS = 22,
 	LAYOUT_SERVICE_CIDRS = 8, /* of a family: a cluster has one, seldom two */
 };
@@ -130,6 +130,7 @@ enum flow_state {
 	FLOW_STATE_ESTABLISHED, /* confirmed; an entry of flows */
 	FLOW_STATE_CLOSING,	/* this side sent FIN or SHUTDOWN, or either RST or ABORT */
 	FLOW_STATE_COLLIDED,	/* the backend knows the tuple as another connection */
+	FLOW_STATE_HELD,	/* a request's, on its way to netfilter: its packets wait until held_until */
 };
 
 /* Bits of struct flow.flags. */
@@ -449,6 +450,8 @@ struct datapath_state {
 	__u32 sweep_from;   /* where the next sweep goes on */
 	__u32 daemon;	    /* its process id as the kernel counts them: who called the sweep last */
 	__u32 handover_until; /* seconds of the sweep's clock: connections of a proxy before us may live so long */
+	__u32 draining;	    /* not 0: what belongs to no flow passes, for who balances after us */
+	__u32 held_until;   /* milliseconds (as flow.created): held flows go on after it */
 };
 
 /* Context of the sweep program: first two in, the rest out. */

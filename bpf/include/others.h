@@ -8,7 +8,10 @@
 
 #include "packet.h"
 
-/* Of the kernel's; the verifier refuses a kfunc whose structures are only declared, and the fields are not read. */
+/* IPS_DST_NAT, of linux/netfilter/nf_conntrack_common.h. */
+#define CONNECTION_DESTINATION_TRANSLATED (1 << 5)
+
+/* Of the kernel's; the verifier refuses a kfunc whose structures are only declared. */
 struct nf_conn {
 	unsigned long status;
 } __attribute__((preserve_access_index));
@@ -26,19 +29,40 @@ extern struct nf_conn *bpf_skb_ct_lookup(struct __sk_buff *skb, struct bpf_sock_
 					 struct bpf_ct_opts *options, __u32 options_size) __ksym __weak;
 extern void bpf_ct_release(struct nf_conn *connection) __ksym __weak;
 
-/* Does netfilter know the packet's tuple? It holds what kube-proxy translated under the tuple that the client sends. */
-static __always_inline bool is_tracked(struct __sk_buff *skb, struct tuple *tuple)
+/*
+ * Does netfilter know the packet's tuple, with all of these bits in its status? It holds what kube-proxy translated
+ * under the tuple that the client sends.
+ */
+static __always_inline bool is_tracked(struct __sk_buff *skb, struct tuple *tuple, __u8 protocol, unsigned long status)
 {
-	struct bpf_ct_opts options = { .netns_id = BPF_F_CURRENT_NETNS, .protocol = IPPROTO_TCP };
+	struct bpf_ct_opts options = { .netns_id = BPF_F_CURRENT_NETNS, .protocol = protocol };
 	struct nf_conn *connection;
+	bool matches;
 
 	if (!have_ct_lookup)
 		return false;
 	connection = bpf_skb_ct_lookup(skb, (void *)tuple, sizeof(*tuple), &options, sizeof(options));
 	if (!connection)
 		return false;
+	matches = (connection->status & status) == status;
 	bpf_ct_release(connection);
-	return true;
+	return matches;
+}
+
+/* May connections of a proxy before us live still? */
+static __always_inline bool is_handover(void)
+{
+	return (__s32)(state.handover_until - sweep_clock()) > 0;
+}
+
+/*
+ * Is the datagram of a stream that a proxy before us gave a backend, which netfilter translates for as long as it lives?
+ * The control plane takes its entry away when that backend goes.
+ */
+__noinline int is_others_stream(struct __sk_buff *skb, struct packet *packet)
+{
+	return packet && packet->protocol == IPPROTO_UDP && is_handover() &&
+	       is_tracked(skb, &packet->tuple, IPPROTO_UDP, CONNECTION_DESTINATION_TRANSLATED);
 }
 
 /* Has a process of the node this connection? One that listens has not. */
@@ -69,10 +93,10 @@ __noinline int through_others(struct __sk_buff *skb, struct packet *packet)
 	if (!packet)
 		return VERDICT_NEXT;
 	can_ask = packet->protocol == IPPROTO_TCP;
-	if (can_ask && (is_tracked(skb, &packet->tuple) || has_socket(skb, &packet->tuple)))
+	if (can_ask && (is_tracked(skb, &packet->tuple, IPPROTO_TCP, 0) || has_socket(skb, &packet->tuple)))
 		return VERDICT_NEXT;
 	can_ask = can_ask && have_ct_lookup;
-	if (!can_ask && (__s32)(state.handover_until - sweep_clock()) > 0)
+	if (!can_ask && is_handover())
 		return VERDICT_NEXT;
 	count_drop(DROP_REASON_NO_FLOW);
 	return VERDICT_REJECT;

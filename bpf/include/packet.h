@@ -28,6 +28,7 @@
 #define VERDICT_REJECT 101 /* answer it with a refusal */
 #define VERDICT_OPEN 102   /* balance it: a new flow */
 #define VERDICT_DIRECT 103 /* no frontend's; a backend's own address perhaps */
+#define VERDICT_HOLD 104   /* let it wait: its flow changes hands */
 
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02

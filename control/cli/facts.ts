@@ -69,7 +69,7 @@ export interface BackendFact {
   readonly generation: number
 }
 
-export type FlowState = 'new' | 'replied' | 'established' | 'closing' | 'collided'
+export type FlowState = 'new' | 'replied' | 'established' | 'closing' | 'collided' | 'held'
 
 export interface FlowFact {
   readonly protocol: Protocol

@@ -308,6 +308,7 @@ function addFlows(program: Command, commands: Commands): void {
         'established',
         'closing',
         'collided',
+        'held',
       ]),
     )
     .addOption(option('--client <ADDRESS>', 'only flows of this client', parseClient))

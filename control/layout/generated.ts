@@ -276,7 +276,7 @@ export const clusterIp6: Codec<ClusterIp6> = {
   },
 }
 
-/** `struct datapath_state`, 24 bytes. */
+/** `struct datapath_state`, 32 bytes. */
 export interface DatapathState {
   readonly now: number
   readonly directFlows: number
@@ -284,10 +284,12 @@ export interface DatapathState {
   readonly sweepFrom: number
   readonly daemon: number
   readonly handoverUntil: number
+  readonly draining: number
+  readonly heldUntil: number
 }
 
 export const datapathState: Codec<DatapathState> = {
-  size: 24,
+  size: 32,
   encode(value, into, offset) {
     into.setUint32(offset, value.now, true)
     into.setUint32(offset + 4, value.directFlows, true)
@@ -295,6 +297,8 @@ export const datapathState: Codec<DatapathState> = {
     into.setUint32(offset + 12, value.sweepFrom, true)
     into.setUint32(offset + 16, value.daemon, true)
     into.setUint32(offset + 20, value.handoverUntil, true)
+    into.setUint32(offset + 24, value.draining, true)
+    into.setUint32(offset + 28, value.heldUntil, true)
   },
   decode(from, offset) {
     return {
@@ -304,6 +308,8 @@ export const datapathState: Codec<DatapathState> = {
       sweepFrom: from.getUint32(offset + 12, true),
       daemon: from.getUint32(offset + 16, true),
       handoverUntil: from.getUint32(offset + 20, true),
+      draining: from.getUint32(offset + 24, true),
+      heldUntil: from.getUint32(offset + 28, true),
     }
   },
 }
@@ -1608,6 +1614,7 @@ export const flowState = {
   ESTABLISHED: 2,
   CLOSING: 3,
   COLLIDED: 4,
+  HELD: 5,
 } as const
 
 /** The names of `flowState` by their values. */
@@ -1617,6 +1624,7 @@ export const flowStateNames: Readonly<Record<number, string>> = {
   2: 'ESTABLISHED',
   3: 'CLOSING',
   4: 'COLLIDED',
+  5: 'HELD',
 }
 
 /** `enum frontend_flag` */
@@ -1649,14 +1657,14 @@ export const frontendKindNames: Readonly<Record<number, string>> = {
 
 /** `enum layout` */
 export const layout = {
-  VERSION: 2,
+  VERSION: 3,
   FILTER_BITS: 22,
   SERVICE_CIDRS: 8,
 } as const
 
 /** The names of `layout` by their values. */
 export const layoutNames: Readonly<Record<number, string>> = {
-  2: 'VERSION',
+  3: 'VERSION',
   8: 'SERVICE_CIDRS',
   22: 'FILTER_BITS',
 }

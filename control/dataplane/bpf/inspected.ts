@@ -110,8 +110,8 @@ export interface InspectedFlow {
   /** Undefined when the service is no longer there. */
   readonly service: InspectedName | undefined
   readonly backendId: number
-  /** `new`: the client spoke; `replied`: so did the backend; `established`: confirmed by the client. */
-  readonly state: 'new' | 'replied' | 'established' | 'closing' | 'collided'
+  /** `new`: the client spoke; `replied`: so did the backend; `established`: confirmed by the client; `held`: on its way to netfilter. */
+  readonly state: 'new' | 'replied' | 'established' | 'closing' | 'collided' | 'held'
   /** Whether the flow has a place of its own, or one that newer unconfirmed ones may take. */
   readonly confirmed: boolean
   /** Seconds of the sweep's clock since the client's last packet; the clock stands still while no daemon runs. */
@@ -273,6 +273,7 @@ const FLOW_STATES: Readonly<Record<InspectedFlow['state'], number>> = {
   established: flowState.ESTABLISHED,
   closing: flowState.CLOSING,
   collided: flowState.COLLIDED,
+  held: flowState.HELD,
 }
 
 /**
