@@ -48,7 +48,13 @@ export {
 } from './link.ts'
 export { BpfMap, type MapChunk, type MapDefinition } from './map.ts'
 export { type MemoryLock, raiseMemoryLock } from './memory-lock.ts'
-export { type NetlinkFamily, type NetlinkRequest, NetlinkSocket, openNetlink } from './netlink.ts'
+export {
+  EXCHANGE_LIMIT,
+  type NetlinkFamily,
+  type NetlinkRequest,
+  NetlinkSocket,
+  openNetlink,
+} from './netlink.ts'
 export {
   encodeAttributes,
   listAttributes,

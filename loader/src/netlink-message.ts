@@ -56,6 +56,17 @@ export function encodeMessage(message: NumberedMessage): Uint8Array<ArrayBuffer>
   return bytes
 }
 
+/** Messages as one datagram. */
+export function joinMessages(messages: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(messages.reduce((sum, { length }) => sum + align(length), 0))
+  let at = 0
+  for (const message of messages) {
+    bytes.set(message, at)
+    at += align(message.length)
+  }
+  return bytes
+}
+
 /** The messages of one datagram. Their payloads are views of it. What is malformed ends the list. */
 export function parseMessages(datagram: Uint8Array): NumberedMessage[] {
   const view = viewOf(datagram)

@@ -4,6 +4,7 @@ import { NetlinkError } from './errors.ts'
 import { errno, libc, type Watch, watchReadable } from './ffi.ts'
 import {
   encodeMessage,
+  joinMessages,
   NETLINK_FLAGS,
   type NetlinkMessage,
   NLMSG_DONE,
@@ -39,6 +40,8 @@ const RECEIVE_BUFFER = 128 << 10
 const SUBSCRIPTION_BUFFER = 4 << 20
 /** Notices that wait for a reader; more are an overrun. */
 const QUEUE_LIMIT = 65_536
+/** Requests of one `exchange`: their answers fit into what the kernel keeps for a socket by default. */
+export const EXCHANGE_LIMIT = 64
 /** How often a list that changed while it was read is asked for again. */
 const ATTEMPTS = 8
 /** Datagrams read at a stretch before others get their turn. */
@@ -144,6 +147,54 @@ export class NetlinkSocket implements Disposable {
     this.#waiting.push({ request, resolve, reject, sequence: 0, attempt: 0, interrupted: false, answers: [] })
     if (this.#waiting.length === 1) this.#sendFirst()
     return promise
+  }
+
+  /**
+   * Has the kernel do several changes, and single gets, at a stretch: it works them off in send(2), one after the other, so
+   * that hardly anything comes between, and has answered when that returns. Each answer stands at the place of its request:
+   * what a get returns, or the error, which hinders none of the others. For requests whose answers fit into the socket's
+   * buffer: `EXCHANGE_LIMIT` at most. Throws NetlinkError when they cannot be sent, or something else waits on this socket.
+   */
+  exchange(requests: readonly NetlinkRequest[]): (NetlinkMessage[] | NetlinkError)[] {
+    if (requests.length > EXCHANGE_LIMIT || this.#isSubscription || this.#waiting.length > 0)
+      throw new TypeError(`an exchange takes up to ${EXCHANGE_LIMIT} requests, on a socket of its own`)
+    const first = this.#sequence + 1
+    this.#sequence += requests.length
+    const datagram = joinMessages(
+      requests.map(({ type, flags = 0, payload = new Uint8Array() }, i) =>
+        encodeMessage({
+          type,
+          flags: flags | NETLINK_FLAGS.request | NETLINK_FLAGS.acknowledge,
+          sequence: (first + i) >>> 0,
+          payload,
+        }),
+      ),
+    )
+    const operation = `exchange of ${requests.length} requests (${this.#family})`
+    if (requests.length > 0 && libc().send(this.#descriptor.fd, datagram, datagram.length, 0) < 0)
+      throw new NetlinkError(operation, errno())
+    const answers = new Map<number, NetlinkMessage[]>()
+    const results: (NetlinkMessage[] | NetlinkError | undefined)[] = requests.map(() => undefined)
+    for (let missing = requests.length; missing > 0; ) {
+      const length = libc().recv(this.#descriptor.fd, this.#buffer, this.#buffer.length, 0)
+      if (length < 0 && errno() === EINTR) continue
+      if (length < 0) throw new NetlinkError(operation, errno())
+      for (const message of parseMessages(this.#buffer.slice(0, length))) {
+        const place = (message.sequence - first) >>> 0
+        const request = requests[place]
+        if (request === undefined) continue
+        const own = answers.get(place) ?? []
+        answers.set(place, own)
+        if (message.type !== NLMSG_ERROR) {
+          own.push({ type: message.type, flags: message.flags, payload: message.payload })
+          continue
+        }
+        const { errno: failure, detail } = parseError(message)
+        results[place] = failure === 0 ? own : new NetlinkError(this.#describe(request), failure, detail)
+        missing -= 1
+      }
+    }
+    return results.map((result) => result ?? [])
   }
 
   /**

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { suite, test } from 'node:test'
 import {
+  EXCHANGE_LIMIT,
   NETLINK_FLAGS,
   NetlinkError,
   type NetlinkMessage,
@@ -72,6 +73,24 @@ suite('netlink requests', () => {
       socket.request({ type: RTM_GETLINK, payload: linkHeader(0x7ffffff0) }),
       (error: unknown) => error instanceof NetlinkError && error.errnoName === 'ENODEV',
     )
+  })
+
+  test('are done at a stretch by an exchange, each with its own answer or error', async () => {
+    using socket = openNetlink({ family: 'route' })
+    const get = (ifindex: number) => ({ type: RTM_GETLINK, payload: linkHeader(ifindex) })
+    const [first, refused, last] = socket.exchange([get(1), get(0x7ffffff0), get(1)])
+    for (const answer of [first, last]) {
+      assert.ok(Array.isArray(answer))
+      assert.deepEqual(answer.map(nameOf), ['lo'])
+    }
+    assert.ok(refused instanceof NetlinkError && refused.errnoName === 'ENODEV')
+    assert.deepEqual(socket.exchange([]), [])
+    assert.equal(socket.exchange(Array.from({ length: EXCHANGE_LIMIT }, () => get(1))).length, EXCHANGE_LIMIT)
+    assert.deepEqual((await socket.request(get(1))).map(nameOf), ['lo'], 'and a request after it')
+    assert.throws(() => socket.exchange(Array.from({ length: EXCHANGE_LIMIT + 1 }, () => get(1))), /up to 64/)
+    const pending = socket.request(get(1))
+    assert.throws(() => socket.exchange([get(1)]), /of its own/)
+    await pending
   })
 
   test('on the way when the socket is closed are rejected', async () => {

@@ -9,33 +9,35 @@ import {
 } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
 import type { Family } from '../../model/types.ts'
+import {
+  type ConntrackTuple,
+  CTA_IP,
+  CTA_PROTO_DST_PORT,
+  CTA_PROTO_NUM,
+  CTA_STATUS,
+  CTA_TUPLE_IP,
+  CTA_TUPLE_ORIG,
+  CTA_TUPLE_PROTO,
+  CTA_TUPLE_REPLY,
+  CTA_ZONE,
+  connectionStatus,
+  DELETE,
+  type Endpoint,
+  GET,
+  HEADER_SIZE,
+  NESTED,
+  networkShort,
+  parseTuple,
+  payloadOf,
+} from './conntrack-format.ts'
 
-/** `NFNL_SUBSYS_CTNETLINK`, and messages of it. */
-const SUBSYSTEM = 1 << 8
-const GET = SUBSYSTEM | 1
-const DELETE = SUBSYSTEM | 2
-/** `struct nfgenmsg` */
-const HEADER_SIZE = 4
-const AF_INET = 2
-const AF_INET6 = 10
+export type { ConntrackTuple, Endpoint } from './conntrack-format.ts'
 
-const NESTED = 0x8000
-const CTA_TUPLE_ORIG = 1
-const CTA_TUPLE_REPLY = 2
-const CTA_STATUS = 3
 const CTA_ID = 12
-const CTA_ZONE = 18
 /** Kernel 5.8. */
 const CTA_FILTER = 25
 const CTA_FILTER_ORIG_FLAGS = 1
 const CTA_FILTER_REPLY_FLAGS = 2
-const CTA_TUPLE_IP = 1
-const CTA_TUPLE_PROTO = 2
-/** Source and destination, by the size of an address. */
-const CTA_IP = { 4: [1, 2], 16: [3, 4] } as const
-const CTA_PROTO_NUM = 1
-const CTA_PROTO_SRC_PORT = 2
-const CTA_PROTO_DST_PORT = 3
 const IPPROTO_UDP = 17
 /** `CTA_FILTER_F_CTA_PROTO_NUM` */
 const FILTER_BY_PROTOCOL = 1 << 3
@@ -44,20 +46,6 @@ const FILTER_BY_PROTOCOL = 1 << 3
  * ctnetlink_filter_match_tuple() leaves out what is equal (seen with 6.18).
  */
 const FILTER_BY = { 4: (1 << 3) | (1 << 5) | (1 << 1), 16: (1 << 3) | (1 << 5) } as const
-const IPS_SRC_NAT = 1 << 4
-const IPS_DST_NAT = 1 << 5
-
-/** An address in network order, and a port. */
-export interface Endpoint {
-  readonly address: Uint8Array
-  readonly port: number
-}
-
-/** One direction of an entry. */
-export interface ConntrackTuple {
-  readonly source: Endpoint
-  readonly destination: Endpoint
-}
 
 export interface ConntrackEntry {
   readonly orig: ConntrackTuple
@@ -78,7 +66,7 @@ export function listRequest({ address, port }: Endpoint): NetlinkRequest {
       CTA_TUPLE_PROTO | NESTED,
       encodeAttributes([
         [CTA_PROTO_NUM, Uint8Array.of(IPPROTO_UDP)],
-        [CTA_PROTO_DST_PORT, Uint8Array.of(port >> 8, port & 0xff)],
+        [CTA_PROTO_DST_PORT, networkShort(port)],
       ]),
     ],
   ] as const
@@ -129,39 +117,17 @@ export function deleteRequest({ orig, identity }: ConntrackEntry): NetlinkReques
 /** Undefined for what is no UDP entry. */
 export function parseEntry(payload: Uint8Array): ConntrackEntry | undefined {
   const attributes = parseAttributes(payload, HEADER_SIZE)
-  const [orig, reply] = [CTA_TUPLE_ORIG, CTA_TUPLE_REPLY].map((type) => parseTuple(attributes.get(type)))
+  const [orig, reply] = [CTA_TUPLE_ORIG, CTA_TUPLE_REPLY].map((type) =>
+    parseTuple(attributes.get(type), IPPROTO_UDP),
+  )
   const status = attributes.get(CTA_STATUS)
   if (orig === undefined || reply === undefined || status === undefined) return undefined
-  const nat = viewOf(status).getUint32(0) & (IPS_SRC_NAT | IPS_DST_NAT)
+  const nat = viewOf(status).getUint32(0) & (connectionStatus.SRC_NAT | connectionStatus.DST_NAT)
   const identity = [CTA_TUPLE_ORIG, CTA_ID, CTA_ZONE].flatMap((type) => {
     const value = attributes.get(type)
     return value === undefined ? [] : [[type === CTA_TUPLE_ORIG ? type | NESTED : type, value] as const]
   })
-  return { orig, reply, isMasqueraded: nat === IPS_SRC_NAT, identity }
-}
-
-function parseTuple(bytes: Uint8Array | undefined): ConntrackTuple | undefined {
-  if (bytes === undefined) return undefined
-  const parts = parseAttributes(bytes)
-  const ip = parseAttributes(parts.get(CTA_TUPLE_IP) ?? new Uint8Array())
-  const proto = parseAttributes(parts.get(CTA_TUPLE_PROTO) ?? new Uint8Array())
-  if (proto.get(CTA_PROTO_NUM)?.[0] !== IPPROTO_UDP) return undefined
-  const [source, destination] = [0, 1].map((end) => {
-    const address = ip.get(CTA_IP[4][end] ?? 0) ?? ip.get(CTA_IP[16][end] ?? 0)
-    const port = proto.get(end === 0 ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT)
-    return address === undefined || port === undefined
-      ? undefined
-      : { address, port: viewOf(port).getUint16(0) }
-  })
-  return source === undefined || destination === undefined ? undefined : { source, destination }
-}
-
-function payloadOf(
-  addressSize: number,
-  attributes: Iterable<readonly [type: number, value: Uint8Array]>,
-): Uint8Array {
-  const family = addressSize === 4 ? AF_INET : AF_INET6
-  return Buffer.concat([Uint8Array.of(family, 0, 0, 0), encodeAttributes(attributes)])
+  return { orig, reply, isMasqueraded: nat === connectionStatus.SRC_NAT, identity }
 }
 
 /** In the byte order of the host. */
