@@ -6,6 +6,7 @@
 import { parseAddress } from '../model/address.ts'
 import type { SocketMode } from '../model/pod-sockets.ts'
 import type { ModelSettings } from '../model/settings.ts'
+import type { DevicePatterns } from './device-options.ts'
 import type { PortRange } from './node-port-options.ts'
 import { Refusal } from './refusal.ts'
 import type { ServerOptions } from './server-options.ts'
@@ -80,6 +81,8 @@ export interface RunOptions extends RootOption, ServerOptions {
   readonly timeouts: FlowTimeouts
   /** The API server's `--service-node-port-range`. */
   readonly nodePortRange: PortRange
+  /** What devices are, over what they look like. */
+  readonly devicePatterns: DevicePatterns
   /** klog's: 0 to 2 info, 3 and 4 debug, 5 and more trace. */
   readonly verbosity: number
   readonly loggingFormat: 'text' | 'json'
@@ -113,6 +116,8 @@ export interface ProbeOptions extends RootOption {
   readonly cgroupRoot: string | undefined
   /** Where the Node object is, for its InternalIP; undefined: do without. */
   readonly source: SourceOption | undefined
+  readonly nodePortRange: PortRange
+  readonly devicePatterns: DevicePatterns
 }
 
 const SOURCES = 'files:DIR, a folder of YAML manifests, or kubernetes, the cluster'

@@ -36,6 +36,7 @@ const report: ProbeReport = {
       ],
     },
   ],
+  rules: [],
   notes: ['No folder of manifests was given.'],
 }
 
@@ -57,6 +58,13 @@ eth0         12  external  routes lead through it to gateway 10.0.0.1  sluice, p
 No folder of manifests was given.
 `.slice(1),
     )
+  })
+
+  it('names the rules of others that will see less', () => {
+    const rule = { tool: 'nft', family: 'ip', table: 'raw', chain: 'pre', rule: 'tcp dport 30080 drop' }
+    const text = probeText({ ...report, rules: [{ ...rule, means: 'sees less' }] }, 'table')
+    assert.match(text, /RULE OF OTHERS +LISTED BY +FAMILY +TABLE +CHAIN +WITH SLUICE IT\n/)
+    assert.match(text, /\ntcp dport 30080 drop +nft +ip +raw +pre +sees less\n/)
   })
 
   it('says what is missing where it would not start', () => {

@@ -27,11 +27,27 @@ export interface ProbedDevice {
   readonly egress: readonly HookedProgram[]
 }
 
+/** A rule of others that Sluice makes see less. */
+export interface ProbedRule {
+  /** What lists it. */
+  readonly tool: string
+  /** `ip`, `ip6` or `inet`. */
+  readonly family: string
+  readonly table: string
+  readonly chain: string
+  /** As the tool prints it. */
+  readonly rule: string
+  /** What becomes of it: the rest of a sentence. */
+  readonly means: string
+}
+
 export interface ProbeReport {
   readonly kernel: string
   readonly node: string
   readonly findings: readonly Finding[]
   readonly devices: readonly ProbedDevice[]
+  /** Those that would meet packets to services translated. */
+  readonly rules: readonly ProbedRule[]
   /** What else a person should know, one sentence each. */
   readonly notes: readonly string[]
 }
@@ -81,8 +97,15 @@ function probeTables(report: ProbeReport): string {
       hookText(device.egress),
     ]),
   )
+  const rules =
+    report.rules.length === 0
+      ? ''
+      : table(
+          ['RULE OF OTHERS', 'LISTED BY', 'FAMILY', 'TABLE', 'CHAIN', 'WITH SLUICE IT'],
+          report.rules.map((each) => [each.rule, each.tool, each.family, each.table, each.chain, each.means]),
+        )
   const notes = report.notes.map((note) => `${note}\n`).join('')
-  return [head, findings, devices, notes].filter((part) => part !== '').join('\n')
+  return [head, findings, devices, rules, notes].filter((part) => part !== '').join('\n')
 }
 
 /** In the order of the chain: `sluice, program 34, flower filter (priority 1)`. */

@@ -33,8 +33,15 @@ async function read(...args: string[]) {
   return seen
 }
 
+/** What `probe` makes of the options that nobody gave, and `run` too. */
+const OF_PROBE = {
+  nodePortRange: { first: 30_000, last: 32_767 },
+  devicePatterns: { externalInterfaces: [], podInterfaces: [], ignoreInterfaces: [] },
+}
+
 /** What `run` makes of the options that nobody gave. */
 const TRAFFIC = {
+  ...OF_PROBE,
   model: {
     detectLocal: { mode: 'devices' },
     masqueradeAll: false,
@@ -45,7 +52,6 @@ const TRAFFIC = {
   },
   masqueradeBit: 14,
   timeouts: { tcpEstablished: 86400, tcpCloseWait: 3600, udp: 30, udpStream: 180, handover: 86400 },
-  nodePortRange: { first: 30_000, last: 32_767 },
   healthzBindAddress: { address: '0.0.0.0', port: 10_256 },
   metricsBindAddress: { address: '127.0.0.1', port: 10_249 },
   bindAddressHardFail: false,
@@ -113,6 +119,7 @@ describe('commands and their options', () => {
       [
         'probe',
         {
+          ...OF_PROBE,
           source: { kind: 'kubernetes' },
           nodeName: 'n1',
           bpfRoot: '/sys/fs/bpf/sluice',
@@ -145,7 +152,27 @@ describe('commands and their options', () => {
         },
       ],
     ],
-    ['probe --node-name n1', ['probe', { bpfRoot: '/sys/fs/bpf/sluice', output: 'table', nodeName: 'n1' }]],
+    [
+      'probe --node-name n1',
+      ['probe', { ...OF_PROBE, bpfRoot: '/sys/fs/bpf/sluice', output: 'table', nodeName: 'n1' }],
+    ],
+    [
+      'probe --node-name n1 --service-node-port-range 20000-20100 --external-interfaces eth*,bond0 --external-interfaces wg0 --pod-interfaces v* --ignore-interfaces x',
+      [
+        'probe',
+        {
+          nodePortRange: { first: 20_000, last: 20_100 },
+          devicePatterns: {
+            externalInterfaces: ['eth*', 'bond0', 'wg0'],
+            podInterfaces: ['v*'],
+            ignoreInterfaces: ['x'],
+          },
+          bpfRoot: '/sys/fs/bpf/sluice',
+          output: 'table',
+          nodeName: 'n1',
+        },
+      ],
+    ],
     ['cleanup --bpf-root /x', ['cleanup', { bpfRoot: '/x' }]],
   ]
   for (const [line, called] of cases) {

@@ -7,6 +7,7 @@ import { hostname } from 'node:os'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
 import type { NodePortAddresses } from '../model/settings.ts'
+import { DEVICE_OPTIONS, type DevicePatterns, devicePatterns, parseGlobs } from './device-options.ts'
 import { HINTS } from './hints.ts'
 import { DEFAULT_NODE_PORT_RANGE, parseNodePortAddresses, parseNodePortRange } from './node-port-options.ts'
 import {
@@ -151,6 +152,7 @@ function addRun(program: Command, commands: Commands): void {
         parseMapSize(text, sizes as Record<string, number>),
       ).default({}, "the object's own sizes"),
     )
+  addDeviceOptions(command)
   addServerOptions(addTimeoutOptions(addNodePortOptions(addTrafficOptions(command))))
     .addOption(
       option('-v, --v <N>', 'how much to log: 0 to 2 info, 3 debug, 5 trace', parseVerbosity).default(0),
@@ -233,13 +235,23 @@ function addNodePortOptions(command: Command): Command {
         .preset('true')
         .default(true),
     )
-    .addOption(
-      option(
-        '--service-node-port-range <FIRST-LAST>',
-        "the API server's range of node ports",
-        parseNodePortRange,
-      ).default(DEFAULT_NODE_PORT_RANGE, '30000-32767'),
-    )
+    .addOption(nodePortRangeOption())
+}
+
+function nodePortRangeOption(): Option {
+  return option(
+    '--service-node-port-range <FIRST-LAST>',
+    "the API server's range of node ports",
+    parseNodePortRange,
+  ).default(DEFAULT_NODE_PORT_RANGE, '30000-32767')
+}
+
+function addDeviceOptions(command: Command): Command {
+  for (const { flags, description } of DEVICE_OPTIONS) {
+    const made = option(flags, description, (text, before) => parseGlobs(text, before as readonly string[]))
+    command.addOption(made.default([], 'none'))
+  }
+  return command
 }
 
 function addServerOptions(command: Command): Command {
@@ -324,10 +336,11 @@ function addProbe(program: Command, commands: Commands): void {
     'show what this kernel and node have, what is missing, what would be used and why',
     'sluice probe -o json',
   )
-  addSourceOptions(command, "where the Node object is, for the node's InternalIP")
+  addDeviceOptions(addSourceOptions(command, "where the Node object is, for the node's InternalIP"))
     .addOption(nodeNameOption())
     .addOption(bpfRootOption())
     .addOption(cgroupRootOption())
+    .addOption(nodePortRangeOption())
     .addOption(outputOption())
     .addHelpText('after', '\nChanges nothing. Exit code 2 when `sluice run` would refuse to start.')
     .action(({ nodeName, bpfRoot, cgroupRoot, output, ...texts }: ReadProbeOptions) =>
@@ -337,6 +350,8 @@ function addProbe(program: Command, commands: Commands): void {
         cgroupRoot,
         output,
         source: sourceOf(sourceTexts(texts), isInPod()),
+        nodePortRange: texts.serviceNodePortRange,
+        devicePatterns: devicePatterns(texts),
       }),
     )
 }
@@ -451,7 +466,11 @@ function errorText(text: string): string {
 }
 
 /** As commander hands them over: by the long names of the options. */
-interface ReadProbeOptions extends Omit<ProbeOptions, 'source'>, SourceTexts {}
+interface ReadProbeOptions
+  extends Omit<ProbeOptions, 'source' | 'nodePortRange' | 'devicePatterns'>,
+    SourceTexts,
+    DevicePatterns,
+    Pick<ReadRunOptions, 'serviceNodePortRange'> {}
 
 /** The kubelet names the API server to every container. */
 function isInPod(): boolean {

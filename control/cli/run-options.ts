@@ -1,5 +1,6 @@
 /** The options of `sluice run`, from the texts that were given, each understood by itself, to what they mean. Pure. */
 
+import { type DevicePatterns, devicePatterns } from './device-options.ts'
 import type { PortRange } from './node-port-options.ts'
 import { type RunOptions, requiredSource, type SourceTexts } from './options.ts'
 import { type ReadServerOptions, serverOptions } from './server-options.ts'
@@ -15,6 +16,7 @@ export interface ReadRunOptions
     SourceTexts,
     ReadTrafficOptions,
     ReadServerOptions,
+    DevicePatterns,
     ReadTimeouts {
   readonly mapSize: Readonly<Record<string, number>>
   readonly v: number
@@ -43,6 +45,7 @@ export function runOptions(read: ReadRunOptions, isInPod: boolean): RunOptions {
     timeouts: flowTimeouts(read),
     ...serverOptions(read),
     nodePortRange: read.serviceNodePortRange,
+    devicePatterns: devicePatterns(read),
     verbosity: read.v,
     loggingFormat,
   }

@@ -14,6 +14,7 @@ import type { Family } from '../model/types.ts'
 import { lookAtBpf } from './bpf-metrics.ts'
 import type { DataplanePart, NodeHooks } from './dataplane-part.ts'
 import { type DropCounts, DropReport } from './drop-report.ts'
+import { servedOf, warnOfForeignRules } from './foreign-rules.ts'
 import { kernelHas, prepareMounts } from './host.ts'
 import { LocalOutput } from './local-output.ts'
 import type { Repetition } from './repeat.ts'
@@ -52,11 +53,14 @@ export async function startBpfPart({ options, source, log, clock }: BpfPartOptio
   const drops = createDropReport(dataplane, dropCounts, log, clock)
   const sweepers = families.map((family) => createSweeper(dataplane, family, clock))
   let netfilterReady = Promise.resolve()
+  let foreignRulesTold = Promise.resolve()
+  let nodeAddresses: readonly string[] = []
   const node: NodeHooks = {
     setDevices: (devices) => attachments.setDevices(devices),
     setLocalCidrs: (cidrs) => dataplane.setLocalCidrs(cidrs),
     setNodeAddresses: (addresses) => {
       localOutput.setAddresses(addresses)
+      nodeAddresses = addresses.map(({ address }) => address)
       return dataplane.setNodeAddresses(addresses)
     },
   }
@@ -72,7 +76,9 @@ export async function startBpfPart({ options, source, log, clock }: BpfPartOptio
     },
     synced: (outcome) => {
       localOutput.synced(outcome)
-      if (outcome.first) sockets.synced()
+      if (!outcome.first) return
+      sockets.synced()
+      foreignRulesTold = warnOfForeignRules(servedOf(outcome.desired, nodeAddresses, nodePorts), log)
     },
     look: (metrics) => lookAtBpf(metrics, dropCounts, attachments.devices),
     repetitions: [
@@ -89,7 +95,7 @@ export async function startBpfPart({ options, source, log, clock }: BpfPartOptio
       { name: 'the look at sockets', intervalMs: CHECK_INTERVAL_MS, act: () => sockets.repeat() },
     ],
     idle: async () => {
-      await Promise.all([netfilterReady, localOutput.idle(), sockets.idle()])
+      await Promise.all([netfilterReady, foreignRulesTold, localOutput.idle(), sockets.idle()])
     },
   }
 }

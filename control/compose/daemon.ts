@@ -201,6 +201,7 @@ function buildPipeline(daemon: Daemon, listener: PipelineListener): Pipeline {
   const follower = new NodeFollower({
     internalIPs: () => store.cluster.node?.internalIPs ?? [],
     detectLocal,
+    patterns: options.devicePatterns,
     localCidrs: () =>
       detectLocal.mode === 'NodeCIDR' && isNodeUnknown() ? undefined : Object.values(localCidrs(facts())),
     setLocalCidrs: (cidrs) => node.setLocalCidrs(cidrs),

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
+import { NO_PATTERNS } from '../node/classify.ts'
 import { NodeFollower, type NodeFollowerOptions } from './node-follower.ts'
 
 const NOTHING = { devices: new Map(), addresses: [], gateways: new Map() }
@@ -12,6 +13,7 @@ function start(detectLocal: NodeFollowerOptions['detectLocal'], first: readonly 
   const follower = new NodeFollower({
     internalIPs: () => [],
     detectLocal,
+    patterns: NO_PATTERNS,
     localCidrs: () => cidrs,
     setLocalCidrs: (wanted) => {
       if (seen.isRefused) throw new Error('no')

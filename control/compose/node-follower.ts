@@ -5,7 +5,7 @@ import type { NodeAddress } from '../layout/node-addresses.ts'
 import type { Logger } from '../log.ts'
 import { type NodePortFacts, nodePortWarnings, takesNodePorts } from '../model/node-ports.ts'
 import type { DetectLocal } from '../model/settings.ts'
-import { classifyDevices, NO_PATTERNS } from '../node/classify.ts'
+import { classifyDevices, type DevicePatterns } from '../node/classify.ts'
 import { type DetectedDevice, detectLocal } from '../node/detect-local.ts'
 import { type NodeSnapshot, nodeAddresses } from '../node/state.ts'
 
@@ -14,6 +14,8 @@ export interface NodeFollowerOptions {
   readonly internalIPs: () => readonly string[]
   /** Whom to take for a pod of this node. */
   readonly detectLocal: DetectLocal
+  /** What devices are, over what they look like. */
+  readonly patterns: DevicePatterns
   /** The ranges of local pods; undefined while they are not known: then the kernel keeps what it has. */
   readonly localCidrs: () => readonly string[] | undefined
   readonly setLocalCidrs: (cidrs: readonly string[]) => void
@@ -143,7 +145,7 @@ export class NodeFollower {
   async #setDevices(snapshot: NodeSnapshot): Promise<void> {
     this.#internalIPs = this.#options.internalIPs()
     const devices = detectLocal(
-      classifyDevices(snapshot, this.#internalIPs, NO_PATTERNS),
+      classifyDevices(snapshot, this.#internalIPs, this.#options.patterns),
       this.#options.detectLocal,
     )
     const classes = new Map(devices.map((device) => [device.name, device.class]))

@@ -14,8 +14,9 @@ import {
   queryClsact,
   queryTcx,
 } from 'libbpf-ts'
+import type { PortRange } from '../cli/node-port-options.ts'
 import type { ProbeOptions } from '../cli/options.ts'
-import type { HookedProgram, ProbedDevice, ProbeReport } from '../cli/probe.ts'
+import type { HookedProgram, ProbedDevice, ProbedRule, ProbeReport } from '../cli/probe.ts'
 import {
   type Finding,
   kernelText,
@@ -30,15 +31,17 @@ import { readDatapath } from '../dataplane/bpf/objects.ts'
 import { linksFolder } from '../dataplane/bpf/pinned-links.ts'
 import { probeDestroySockets } from '../dataplane/bpf/socket-diag.ts'
 import { type RunCommand, runCommand } from '../dataplane/netfilter/command.ts'
-import { type ClassifiedDevice, classifyDevices, NO_PATTERNS } from '../node/classify.ts'
-import type { NodeSnapshot } from '../node/state.ts'
+import { EFFECT_TEXT } from '../dataplane/netfilter/foreign-rules.ts'
+import { type ClassifiedDevice, classifyDevices } from '../node/classify.ts'
+import { type NodeSnapshot, nodeAddresses as nodeAddressesOf } from '../node/state.ts'
 import { watchNode } from '../node/watch.ts'
+import { findForeignRules } from './foreign-rules.ts'
 import { OBJECT_FOLDER } from './objects.ts'
 import { startSource } from './start-source.ts'
 
 /** Everything that `sluice run` would look at on this node. */
 export async function probeNode(options: ProbeOptions): Promise<ProbeReport> {
-  const { bpfRoot, cgroupRoot, nodeName } = options
+  const { bpfRoot, cgroupRoot, nodeName, nodePortRange, devicePatterns } = options
   const basics = [...probePrivileges(), ...probeKernel()]
   const findings = [
     ...basics,
@@ -48,13 +51,15 @@ export async function probeNode(options: ProbeOptions): Promise<ProbeReport> {
     ...(await probeTools(runCommand)),
   ]
   const internalIPs = await internalIPsOf(options)
-  const devices = classifyDevices(await currentNode(), internalIPs ?? [], NO_PATTERNS)
+  const node = await currentNode()
+  const devices = classifyDevices(node, internalIPs ?? [], devicePatterns)
   const own = ownPrograms(bpfRoot)
   return {
     kernel: kernelText(),
     node: nodeName,
     findings,
     devices: devices.map((device) => probeDevice(device, own)),
+    rules: await probeRules(node, nodePortRange),
     notes: notesOf(nodeName, internalIPs),
   }
 }
@@ -151,6 +156,13 @@ async function internalIPsOf({ source, nodeName }: ProbeOptions): Promise<readon
   } finally {
     abort.abort()
   }
+}
+
+/** Which frontends there are nobody knows here: an address that is not the node's may be a service's. */
+async function probeRules(node: NodeSnapshot, nodePorts: PortRange): Promise<ProbedRule[]> {
+  const nodeAddresses = new Set(nodeAddressesOf(node).map(({ address }) => address))
+  const found = await findForeignRules({ nodeAddresses, nodePorts, frontends: undefined })
+  return found.map(({ effect, ...rule }) => ({ ...rule, means: EFFECT_TEXT[effect] }))
 }
 
 async function currentNode(): Promise<NodeSnapshot> {

@@ -247,9 +247,9 @@ describe('patterns', () => {
       podInterfaces: ['x', 'antrea-gw*'],
     })
     assert.deepEqual(found.slice(1), [
-      'none: ignoreInterfaces has eth*',
-      'external: externalInterfaces has veth?',
-      'pod: podInterfaces has antrea-gw*',
+      'none: --ignore-interfaces has eth*',
+      'external: --external-interfaces has veth?',
+      'pod: --pod-interfaces has antrea-gw*',
     ])
   })
 
@@ -257,9 +257,9 @@ describe('patterns', () => {
     const all = { externalInterfaces: ['*'], podInterfaces: ['*'] }
     assert.deepEqual(
       classes({ ...all, ignoreInterfaces: ['*'] }).slice(1),
-      Array(3).fill('none: ignoreInterfaces has *'),
+      Array(3).fill('none: --ignore-interfaces has *'),
     )
-    assert.deepEqual(classes(all).slice(1), Array(3).fill('external: externalInterfaces has *'))
+    assert.deepEqual(classes(all).slice(1), Array(3).fill('external: --external-interfaces has *'))
   })
 
   test('never loopback', () => {

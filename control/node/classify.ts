@@ -15,7 +15,7 @@
  * 8. A port of a bridge: external if it is a NIC, pod otherwise. What a NIC brings in comes from outside whether the
  *    bridge has the InternalIP (a host whose uplink is bridged for its virtual machines) or not; a veth or a tap beside
  *    it is a container or a machine of this node. Where the uplink itself is a veth (nodes nested in containers), only
- *    the configuration can know: `externalInterfaces`.
+ *    the configuration can know: `--external-interfaces`.
  * 9. A veth, netkit, tap or bridge: pod. A bridge beside its ports catches what comes before a new port is attached.
  * 10. A NIC with an address: external, for clients on its link may ask for node ports at that address.
  * 11. Anything else, such as the trunk below a VLAN device: nothing of ours passes there.
@@ -61,6 +61,13 @@ export const NO_PATTERNS: DevicePatterns = {
   externalInterfaces: [],
   podInterfaces: [],
   ignoreInterfaces: [],
+}
+
+/** As a person sets them. */
+const OPTION_NAMES: Readonly<Record<keyof DevicePatterns, string>> = {
+  externalInterfaces: '--external-interfaces',
+  podInterfaces: '--pod-interfaces',
+  ignoreInterfaces: '--ignore-interfaces',
 }
 
 const TUNNEL_KINDS: ReadonlySet<string> = new Set([
@@ -167,7 +174,7 @@ function byPattern({ name }: Device, patterns: DevicePatterns): Classification |
   ]
   for (const [deviceClass, list] of lists) {
     const pattern = patterns[list].find((glob) => matchesGlob(name, glob))
-    if (pattern !== undefined) return { class: deviceClass, why: `${list} has ${pattern}` }
+    if (pattern !== undefined) return { class: deviceClass, why: `${OPTION_NAMES[list]} has ${pattern}` }
   }
   return undefined
 }

@@ -114,6 +114,48 @@ describe('what the kernel holds', () => {
     assert.deepEqual(addresses.sort(), SERVICES.map(({ clusterIP }) => clusterIP).sort())
   })
 
+  interface Probe {
+    readonly devices: readonly { name: string; class: string; why: string }[]
+    readonly rules: readonly { tool: string; table: string; rule: string; means: string }[]
+  }
+
+  async function probe(...flags: readonly string[]): Promise<Probe> {
+    const { stdout } = await sluice(stage.daemon('n1').node, 'probe', '-o', 'json', ...flags)
+    return JSON.parse(stdout)
+  }
+
+  test('sluice probe classes a device as it is told to', async () => {
+    const classOf = async (...flags: readonly string[]) => {
+      const { devices } = await probe(...flags)
+      const device = devices.find(({ name }) => name === 'eth0')
+      return `${device?.class}: ${device?.why}`
+    }
+    assert.match(await classOf(), /^external: /)
+    assert.equal(await classOf('--pod-interfaces', 'lo,eth*'), 'pod: --pod-interfaces has eth*')
+    const told = ['--pod-interfaces', 'eth*', '--ignore-interfaces', 'eth?'] as const
+    assert.equal(await classOf(...told), 'none: --ignore-interfaces has eth?')
+  })
+
+  test('rules of others that see less are named by sluice probe, and when the daemon starts', async () => {
+    const daemon = stage.daemon('n1')
+    const chain = 'type filter hook prerouting priority raw; policy accept;'
+    const rules = 'tcp dport 31001 counter\n tcp dport 31001 accept\n tcp dport 22 accept'
+    const input = `table inet firewall {\n chain raw {\n ${chain}\n ${rules}\n }\n}\n`
+    assert.deepEqual((await probe()).rules, [])
+    await daemon.node.exec(['nft', '-f', '-'], { input })
+    try {
+      const found = (await probe()).rules.map(({ tool, table, rule }) => `${tool} ${table}: ${rule}`)
+      assert.equal(found.length, 2)
+      assert.equal(found[1], 'nft firewall: tcp dport 31001 accept')
+      assert.deepEqual((await probe('--service-node-port-range', '32000-32767')).rules, [])
+      await daemon.stop()
+      await daemon.startUntilReady()
+      await daemon.untilSaid(/a rule of others does not see .* any more.*tcp dport 31001 accept/)
+    } finally {
+      await daemon.node.exec(['nft', 'delete', 'table', 'inet', 'firewall'])
+    }
+  })
+
   test('every pinned map can be dumped with names', async () => {
     const { node } = stage.daemon('n1')
     const { stdout } = await node.exec(['bpftool', '-j', 'map', 'show'])

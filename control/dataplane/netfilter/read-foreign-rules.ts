@@ -1,0 +1,103 @@
+/** Reads the rules that packets meet before routing, chain by chain: another proxy may have a hundred thousand others. */
+
+import { readFile } from 'node:fs/promises'
+import type { RunCommand } from './command.ts'
+import { LOCK_WAIT_SECONDS } from './flavour.ts'
+import type { ForeignChain, ForeignRule } from './foreign-rules.ts'
+import { type NftBaseChain, parseIptablesRules, parseNftChains, parseNftRules } from './rule-text.ts'
+
+/** nft's and iptables' priority of destination NAT. */
+const DSTNAT_PRIORITY = -100
+/** Chains of one table that are looked into: what is behind more is not told. */
+const CHAINS_MAX = 64
+const LEGACY_TABLES = ['raw', 'mangle', 'nat'] as const
+
+export interface ReadForeignRulesOptions {
+  readonly run: RunCommand
+  /** The table that is ours, as nft spells it. */
+  readonly ownTable: string
+  /** Which tables legacy iptables has in a family: asking it for another one would create it. */
+  readonly legacyTables?: (family: 'ip' | 'ip6') => Promise<readonly string[]>
+}
+
+/** Never rejects: a tool that is not there, or may not look, has no rules to tell of. */
+export async function readForeignRules(options: ReadForeignRulesOptions): Promise<ForeignChain[]> {
+  return [...(await readLegacy(options)), ...(await readNft(options))]
+}
+
+async function readLegacy({
+  run,
+  legacyTables = tablesInProc,
+}: ReadForeignRulesOptions): Promise<ForeignChain[]> {
+  const found: ForeignChain[] = []
+  for (const family of ['ip', 'ip6'] as const) {
+    const present = await legacyTables(family)
+    for (const table of LEGACY_TABLES.filter((name) => present.includes(name))) {
+      const list = async (chain: string) => {
+        const argv = [`${family}tables-legacy`, '-w', LOCK_WAIT_SECONDS, '-t', table, '-S', chain]
+        const { code, stdout } = await run(argv)
+        return code === 0 ? parseIptablesRules(stdout) : undefined
+      }
+      const base = {
+        tool: 'iptables-legacy',
+        family,
+        table,
+        name: 'PREROUTING',
+        isNat: table === 'nat',
+      } as const
+      found.push({ ...base, ...(await follow(base.name, list)) })
+    }
+  }
+  return found
+}
+
+async function readNft({ run, ownTable }: ReadForeignRulesOptions): Promise<ForeignChain[]> {
+  const { code, stdout } = await run(['nft', '-y', 'list', 'chains'])
+  if (code !== 0) return []
+  const found: ForeignChain[] = []
+  for (const { family, table, name, type } of parseNftChains(stdout).filter(isBeforeRouting)) {
+    if (`${family} ${table}` === ownTable) continue
+    const list = async (chain: string) => {
+      const answer = await run(['nft', '-y', '-t', 'list', 'chain', family, table, chain])
+      return answer.code === 0 ? parseNftRules(answer.stdout) : undefined
+    }
+    found.push({ tool: 'nft', family, table, name, isNat: type === 'nat', ...(await follow(name, list)) })
+  }
+  return found
+}
+
+/** What filters ahead of destination NAT, and destination NAT itself. */
+function isBeforeRouting({ hook, type, priority }: NftBaseChain): boolean {
+  return hook === 'prerouting' && (type === 'nat' || priority < DSTNAT_PRIORITY)
+}
+
+/** A chain's rules, and those of the chains that it leads to. */
+async function follow(
+  name: string,
+  list: (chain: string) => Promise<ForeignRule[] | undefined>,
+): Promise<Pick<ForeignChain, 'rules' | 'chains'>> {
+  const rules = (await list(name)) ?? []
+  const chains = new Map<string, readonly ForeignRule[]>()
+  const asked = new Set<string>()
+  const waiting = [...rules]
+  for (let rule = waiting.shift(); rule !== undefined; rule = waiting.shift()) {
+    const { jump } = rule
+    if (jump === undefined || rule.isHarmless || asked.has(jump) || asked.size >= CHAINS_MAX) continue
+    asked.add(jump)
+    const inner = await list(jump)
+    // A target that is no chain: the rule ends there.
+    if (inner === undefined) continue
+    chains.set(jump, inner)
+    waiting.push(...inner)
+  }
+  return { rules, chains }
+}
+
+async function tablesInProc(family: 'ip' | 'ip6'): Promise<readonly string[]> {
+  try {
+    const text = await readFile(`/proc/self/net/${family}_tables_names`, 'utf8')
+    return text.split('\n').filter((line) => line !== '')
+  } catch {
+    return []
+  }
+}
