@@ -5,9 +5,10 @@
 
 import { parseAddress } from '../model/address.ts'
 import type { SocketMode } from '../model/pod-sockets.ts'
-import type { ModelSettings } from '../model/settings.ts'
+import type { TrafficSettings } from '../model/settings.ts'
 import type { DevicePatterns } from './device-options.ts'
 import type { PortRange } from './node-port-options.ts'
+import type { ProxyOptions } from './proxy-mode.ts'
 import { Refusal } from './refusal.ts'
 import type { ServerOptions } from './server-options.ts'
 import type { FlowTimeouts } from './timeouts.ts'
@@ -61,7 +62,7 @@ export interface RootOption {
   readonly bpfRoot: string
 }
 
-export interface RunOptions extends RootOption, ServerOptions {
+export interface RunOptions extends RootOption, ServerOptions, ProxyOptions {
   readonly source: SourceOption
   readonly nodeName: string
   /** Undefined: the root of the first cgroup v2 mount. */
@@ -75,7 +76,7 @@ export interface RunOptions extends RootOption, ServerOptions {
   /** Entries by map name, instead of the defaults in the object. */
   readonly mapSizes: Readonly<Record<string, number>>
   /** Who is a pod of this node, and whose address is kept. */
-  readonly model: ModelSettings
+  readonly model: TrafficSettings
   /** Bit of the packet mark that has netfilter masquerade. */
   readonly masqueradeBit: number
   readonly timeouts: FlowTimeouts

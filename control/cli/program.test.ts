@@ -48,13 +48,14 @@ const TRAFFIC = {
     clientAddress: 'preserve',
     nodePortAddresses: [],
     localhostNodePorts: true,
-    scheduler: 'round-robin',
   },
   masqueradeBit: 14,
   timeouts: { tcpEstablished: 86400, tcpCloseWait: 3600, udp: 30, udpStream: 180, handover: 86400 },
   healthzBindAddress: { address: '0.0.0.0', port: 10_256 },
   metricsBindAddress: { address: '127.0.0.1', port: 10_249 },
   bindAddressHardFail: false,
+  proxyMode: 'auto',
+  warnings: [],
 }
 
 describe('commands and their options', () => {

@@ -6,6 +6,7 @@
 import { hostname } from 'node:os'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
+import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
 import type { NodePortAddresses } from '../model/settings.ts'
 import { DEVICE_OPTIONS, type DevicePatterns, devicePatterns, parseGlobs } from './device-options.ts'
 import { HINTS } from './hints.ts'
@@ -35,6 +36,7 @@ import {
   type SourceTexts,
   sourceOf,
 } from './options.ts'
+import { PROXY_MODES, parseProxyMode } from './proxy-mode.ts'
 import { Refusal } from './refusal.ts'
 import { type ReadRunOptions, runOptions, sourceTexts } from './run-options.ts'
 import { DEFAULT_HEALTHZ, DEFAULT_METRICS, parseBindAddress } from './server-options.ts'
@@ -126,6 +128,20 @@ function addRun(program: Command, commands: Commands): void {
   )
   addSourceOptions(command, 'where the objects come from')
     .addOption(nodeNameOption())
+    .addOption(
+      option(
+        '--proxy-mode <MODE>',
+        `how packets are balanced: ${PROXY_MODES.join(', ')}; auto is bpf where the kernel can, else iptables`,
+        parseProxyMode,
+      ).default('auto'),
+    )
+    .addOption(
+      option(
+        '--scheduler <NAME>',
+        'how a backend is picked where the Service does not say (default: round-robin, with iptables random)',
+      ).choices(AVAILABLE_SCHEDULERS),
+    )
+    .addOption(option('--ipvs-scheduler <NAME>', 'the same for --proxy-mode ipvs, by the names of IPVS'))
     .addOption(bpfRootOption())
     .addOption(cgroupRootOption())
     .addOption(

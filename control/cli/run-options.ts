@@ -3,6 +3,7 @@
 import { type DevicePatterns, devicePatterns } from './device-options.ts'
 import type { PortRange } from './node-port-options.ts'
 import { type RunOptions, requiredSource, type SourceTexts } from './options.ts'
+import { proxyOptions, type ReadProxyOptions } from './proxy-mode.ts'
 import { type ReadServerOptions, serverOptions } from './server-options.ts'
 import { flowTimeouts, type ReadTimeouts } from './timeouts.ts'
 import { modelSettings, type ReadTrafficOptions } from './traffic-options.ts'
@@ -16,6 +17,7 @@ export interface ReadRunOptions
     SourceTexts,
     ReadTrafficOptions,
     ReadServerOptions,
+    ReadProxyOptions,
     DevicePatterns,
     ReadTimeouts {
   readonly mapSize: Readonly<Record<string, number>>
@@ -44,6 +46,7 @@ export function runOptions(read: ReadRunOptions, isInPod: boolean): RunOptions {
     masqueradeBit: read.iptablesMasqueradeBit,
     timeouts: flowTimeouts(read),
     ...serverOptions(read),
+    ...proxyOptions(read),
     nodePortRange: read.serviceNodePortRange,
     devicePatterns: devicePatterns(read),
     verbosity: read.v,

@@ -9,8 +9,8 @@ import {
   type DetectLocal,
   type FamilyCidrs,
   firstOfEachFamily,
-  type ModelSettings,
   type NodePortAddresses,
+  type TrafficSettings,
 } from '../model/settings.ts'
 import { Refusal } from './refusal.ts'
 
@@ -36,7 +36,7 @@ export interface ReadTrafficOptions {
 }
 
 /** What the options come to together. */
-export function modelSettings(read: ReadTrafficOptions): ModelSettings {
+export function modelSettings(read: ReadTrafficOptions): TrafficSettings {
   const { masqueradeAll, clientAddress } = read
   return {
     detectLocal: detectLocalOf(read),
@@ -44,7 +44,6 @@ export function modelSettings(read: ReadTrafficOptions): ModelSettings {
     clientAddress,
     nodePortAddresses: read.nodeportAddresses,
     localhostNodePorts: read.iptablesLocalhostNodeports,
-    scheduler: 'round-robin',
   }
 }
 

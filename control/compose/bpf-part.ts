@@ -1,7 +1,6 @@
 /** What is of the eBPF dataplane alone: the programs on devices and sockets, its few netfilter rules, the flows. */
 
 import { typedMap, u32, u64 } from 'libbpf-ts'
-import type { RunOptions } from '../cli/options.ts'
 import type { Clock } from '../clock.ts'
 import { Attachments } from '../dataplane/bpf/attachments.ts'
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
@@ -12,35 +11,31 @@ import { layoutOf } from '../layout/family.ts'
 import type { Logger } from '../log.ts'
 import type { Family } from '../model/types.ts'
 import { lookAtBpf } from './bpf-metrics.ts'
-import type { DataplanePart, NodeHooks } from './dataplane-part.ts'
+import { type DataplanePart, type NodeHooks, type PartOptions, UnfitError } from './dataplane-part.ts'
 import { type DropCounts, DropReport } from './drop-report.ts'
 import { servedOf, warnOfForeignRules } from './foreign-rules.ts'
-import { kernelHas, prepareMounts } from './host.ts'
+import { checkKernel, kernelHas, prepareMounts, removeMounts } from './host.ts'
 import { LocalOutput } from './local-output.ts'
 import type { Repetition } from './repeat.ts'
 import { packetSettings } from './settings.ts'
 import { keepSockets } from './sockets.ts'
 import { startDataplane } from './start-dataplane.ts'
-import type { StartedSource } from './start-source.ts'
 
 const SWEEP_INTERVAL_MS = 1000
 const CHECK_INTERVAL_MS = 5000
 const NETFILTER_INTERVAL_MS = 30_000
 
-export interface BpfPartOptions {
-  readonly options: RunOptions
-  readonly source: StartedSource
-  readonly log: Logger
-  readonly clock: Clock
-}
-
-/** Mounts what is missing and loads the programs. Throws a Refusal, or what the kernel says. */
-export async function startBpfPart({ options, source, log, clock }: BpfPartOptions): Promise<DataplanePart> {
+/**
+ * Mounts what is missing and loads the programs. Throws UnfitError where the kernel cannot do it, a Refusal for what can
+ * be mended, or what the kernel says.
+ */
+export async function startBpfPart({ options, source, log, clock }: PartOptions): Promise<DataplanePart> {
+  checkKernel()
   const { bpfRoot } = options
   const cgroupRoot = await prepareMounts(options, log)
   const settings = packetSettings(options)
   const { marks, nodePorts } = settings
-  const { dataplane, adopted } = await startDataplane(options, settings, log)
+  const { dataplane, adopted } = await startDataplane(options, settings, log).catch(withoutMounts)
   const { families } = dataplane
   const { attach } = options
   const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, attach, log })
@@ -67,6 +62,7 @@ export async function startBpfPart({ options, source, log, clock }: BpfPartOptio
   return {
     dataplane,
     families,
+    model: { ...options.model, scheduler: options.scheduler ?? 'round-robin' },
     adopted,
     node,
     begin: () => {
@@ -98,6 +94,12 @@ export async function startBpfPart({ options, source, log, clock }: BpfPartOptio
       await Promise.all([netfilterReady, foreignRulesTold, localOutput.idle(), sockets.idle()])
     },
   }
+}
+
+/** Nothing of ours stays where another dataplane is to be tried. */
+async function withoutMounts(error: unknown): Promise<never> {
+  if (error instanceof UnfitError) await removeMounts()
+  throw error
 }
 
 /** Processes of the node are one part of the traffic: without them the rest still works, and `check` tries again. */

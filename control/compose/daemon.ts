@@ -3,6 +3,7 @@
 import { kernelRelease } from 'libbpf-ts'
 import { type RunOptions, sourceText } from '../cli/options.ts'
 import { type Clock, systemClock } from '../clock.ts'
+import type { Choice } from '../dataplane/choose.ts'
 import { keepHeapSmall } from '../heap.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'
 import { createLog, type Logger } from '../log.ts'
@@ -13,15 +14,15 @@ import { watchNode } from '../node/watch.ts'
 import type { ProxyState } from '../server/health.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { SyncObserver } from '../sync/parts.ts'
-import { startBpfPart } from './bpf-part.ts'
-import type { DataplanePart } from './dataplane-part.ts'
-import { checkKernel, checkPrivileges } from './host.ts'
+import type { PartOptions } from './dataplane-part.ts'
+import { checkPrivileges } from './host.ts'
 import { lockNode } from './lock.ts'
 import { keepMetrics } from './metrics.ts'
 import { NodeFollower } from './node-follower.ts'
 import { repeat } from './repeat.ts'
 import { startServers } from './servers.ts'
-import { type StartedSource, startSource } from './start-source.ts'
+import { type StartedPart, startPart } from './start-part.ts'
+import { startSource } from './start-source.ts'
 import { amountText, createSyncLog } from './sync-log.ts'
 
 const CHECK_INTERVAL_MS = 5000
@@ -38,18 +39,18 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
   const log = createLog({ format, verbosity, write: (line) => process.stderr.write(line) })
   const abort = new AbortController()
   stopOnSignals(abort, log)
-  checkPrivileges()
-  checkKernel()
+  checkPrivileges(options.proxyMode)
   await using _lock = await lockNode()
   logStart(options, version, log)
   try {
     const source = await startSource({ ...options, withPods: true }, log, abort.signal)
-    const started = { options, source, log, clock: systemClock }
-    const part = await startBpfPart(started)
+    const parts = { options, source, log, clock: systemClock, signal: abort.signal }
+    const started = await startPart(parts)
+    tellChoice(started.choice, log)
     try {
-      await serve({ ...started, part, signal: abort.signal })
+      await serve({ ...parts, ...started })
     } finally {
-      await part.dataplane.stop('leave')
+      await started.part.dataplane.stop('leave')
     }
   } finally {
     // What failed must not be kept alive by what began to run before.
@@ -80,26 +81,28 @@ function logStart(options: RunOptions, version: string, log: Logger): void {
     ...(Object.keys(mapSizes).length === 0 ? {} : { mapSizes }),
     verbosity,
   })
+  for (const warning of options.warnings) log.warn(warning)
 }
 
-interface Daemon {
-  readonly options: RunOptions
-  readonly source: StartedSource
-  readonly part: DataplanePart
-  readonly log: Logger
-  readonly clock: Clock
-  readonly signal: AbortSignal
+/** What was not to be expected is a warning: eBPF was wanted, and cannot be had. */
+function tellChoice({ dataplane, reason, why }: Choice, log: Logger): void {
+  const text = `the dataplane is ${dataplane}: ${why}`
+  if (reason === 'fallback') log.warn(text)
+  else log.info(text)
 }
+
+interface Daemon extends PartOptions, StartedPart {}
 
 /**
  * What was adopted serves already, and an empty datapath lets everything pass: no order is wrong here. Everything that
  * takes its time is begun at once.
  */
 async function serve(daemon: Daemon): Promise<void> {
-  const { options, source, part, log, clock, signal } = daemon
+  const { options, source, part, choice, log, clock, signal } = daemon
   const startedMs = clock.nowMs()
   const metrics = keepMetrics({
     families: part.families,
+    choice,
     dataplane: (into) => part.look(into),
     freshness: source.freshness,
     changes: () => source.store.changes,
@@ -117,14 +120,15 @@ async function serve(daemon: Daemon): Promise<void> {
   })
   const servers = await startServers({
     ...options,
-    ...options.model,
+    ...part.model,
+    proxyMode: choice,
     state: () => proxyState(daemon, loop, startedMs),
     metrics,
     clock,
     log,
   })
 
-  const begun = part.begin()
+  const begun = part.begin(() => loop.requestFull())
   const { written } = await followNode(daemon, follower)
   const looping = loop.run(signal)
   void Promise.all([firstSync, begun, written]).then(([amount]) => {
@@ -179,8 +183,8 @@ function buildPipeline(daemon: Daemon, listener: PipelineListener): Pipeline {
   const { store, onChange } = source
   const firstSync = Promise.withResolvers<string>()
   let addresses: readonly string[] = []
-  const facts = () => nodeFacts(options.nodeName, store.cluster.node, addresses, options.model)
-  const { detectLocal, nodePortAddresses } = options.model
+  const facts = () => nodeFacts(options.nodeName, store.cluster.node, addresses, part.model)
+  const { detectLocal, nodePortAddresses } = part.model
   // What it says is not told yet, rather than nothing: a restart must not close the node ports for a moment, or open all.
   const isNodeUnknown = () => store.cluster.node === undefined && !store.synced
   const syncLog = createSyncLog(log, (desired) => firstSync.resolve(amountText(desired)))
@@ -205,11 +209,11 @@ function buildPipeline(daemon: Daemon, listener: PipelineListener): Pipeline {
     localCidrs: () =>
       detectLocal.mode === 'NodeCIDR' && isNodeUnknown() ? undefined : Object.values(localCidrs(facts())),
     setLocalCidrs: (cidrs) => node.setLocalCidrs(cidrs),
-    setDevices: (devices) => node.setDevices(devices),
+    setDevices: node.setDevices,
     nodePorts: () => (nodePortAddresses === 'primary' && isNodeUnknown() ? undefined : facts()),
-    setNodeAddresses: (wanted) => {
+    setNodeAddresses: (wanted, everywhere) => {
       listener.addresses(wanted)
-      return node.setNodeAddresses(wanted)
+      return node.setNodeAddresses(wanted, everywhere)
     },
     addressesChanged: (changed) => {
       addresses = changed

@@ -5,29 +5,32 @@ import { dirname } from 'node:path'
 import type { RunOptions } from '../cli/options.ts'
 import { Refusal } from '../cli/refusal.ts'
 import { cgroupMount, isOn, kernelText, missing, probeKernel, probePrivileges } from '../cli/requirements.ts'
+import type { Mode } from '../dataplane/choose.ts'
 import { describeFailure, type RunCommand, runCommand } from '../dataplane/netfilter/command.ts'
 import type { Logger } from '../log.ts'
 import type { Family } from '../model/types.ts'
+import { UnfitError } from './dataplane-part.ts'
 
 const BPF_MOUNT = '/sys/fs/bpf'
 /** Of our own, where the node has none. */
 const CGROUP_MOUNT = '/run/sluice/cgroup2'
 
-/** Throws a `Refusal` that names every capability this process lacks. */
-export function checkPrivileges(): void {
-  const lacking = missing(probePrivileges())
+/**
+ * Throws a `Refusal` that names every capability this process lacks. A lack of one is nothing to be got round with another
+ * dataplane: whoever starts the process can mend it.
+ */
+export function checkPrivileges(mode: Mode = 'auto'): void {
+  const needed = probePrivileges().filter(({ name }) => mode !== 'iptables' || name === 'CAP_NET_ADMIN')
+  const lacking = missing(needed)
   if (lacking.length === 0) return
   const names = lacking.map((text) => text.split(' ')[0]).join(', ')
   throw new Refusal(`this needs ${names}: run it as root, or give the process these capabilities`)
 }
 
-/** Throws a `Refusal` that names everything the kernel lacks. */
+/** Throws an `UnfitError` with everything that the kernel lacks for eBPF. */
 export function checkKernel(): void {
   const lacking = missing(probeKernel())
-  if (lacking.length === 0) return
-  throw new Refusal(
-    `kernel ${kernelText()} cannot run this: no ${lacking.join('; no ')}. \`sluice probe\` shows all that is needed`,
-  )
+  if (lacking.length > 0) throw new UnfitError(lacking.map((what) => `kernel ${kernelText()} has no ${what}`))
 }
 
 /** Whether the kernel has a family at all: `ipv6.disable=1` on its command line takes IPv6 away, and its netfilter tables. */
@@ -69,9 +72,9 @@ async function mount(type: string, path: string, run: RunCommand): Promise<void>
   const argv = ['mount', '-t', type, type, path]
   const result = await run(argv)
   if (result.code === 0) return
-  throw new Refusal(
+  throw new UnfitError([
     `no ${type} file system is mounted, and mounting one failed: ${describeFailure(argv, result)}`,
-  )
+  ])
 }
 
 /** Takes away the cgroup mount that `prepareMounts` made, if it did, and names it. */

@@ -11,6 +11,7 @@ import { keepMetrics } from './metrics.ts'
 test('a scrape has every metric, with what happened and how things are', () => {
   const keeper = keepMetrics({
     families: ['ipv4', 'ipv6'],
+    choice: { dataplane: 'bpf', reason: 'fits' },
     dataplane: (metrics) =>
       lookAtBpf(metrics, (reason) => (reason === dropReason.FLOWS_FULL ? 5n : 0n), {
         attached: 3,
@@ -52,6 +53,7 @@ test('a scrape has every metric, with what happened and how things are', () => {
     'kubeproxy_network_programming_duration_seconds_count{ip_family="IPv4"} 2',
     'kubeproxy_proxy_healthz_total{code="503"} 1',
     'kubeproxy_proxy_livez_total{code="200"} 0',
+    'sluice_dataplane_info{dataplane="bpf",reason="fits"} 1',
     'sluice_map_entries_total{operation="write"} 12',
     'sluice_refused_entries 1',
     'sluice_sync_failures_total 1',

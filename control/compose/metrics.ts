@@ -1,6 +1,7 @@
 /** Where the values of the metrics come from: some are told as things happen, the others are looked at for a scrape. */
 
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { Choice } from '../dataplane/choose.ts'
 import { type Amounts, amountsOf } from '../model/amounts.ts'
 import type { DesiredState, Family } from '../model/types.ts'
 import { Metrics } from '../server/metrics.ts'
@@ -11,6 +12,7 @@ import type { AnyProblem, SyncObserver } from '../sync/parts.ts'
 /** What is looked at. Cheap, all of it. */
 export interface MetricSources {
   readonly families: readonly Family[]
+  readonly choice: Pick<Choice, 'dataplane' | 'reason'>
   /** Sets what is of one dataplane alone. */
   readonly dataplane: (metrics: Metrics) => void
   readonly freshness: () => readonly Freshness[]
@@ -46,6 +48,7 @@ export function keepMetrics(sources: MetricSources): MetricsKeeper {
     metrics.set('livez', 0, code)
   }
   metrics.set('syncFailures', 0)
+  metrics.set('dataplane', 1, sources.choice.dataplane, sources.choice.reason)
   metrics.set('startTime', (Date.now() - process.uptime() * 1000) / 1000)
   const startedMs = Date.now()
   const synced = syncedObserver(metrics, sources.families, () =>

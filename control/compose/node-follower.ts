@@ -3,8 +3,14 @@
 import type { SyncReport } from '../dataplane/dataplane.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'
 import type { Logger } from '../log.ts'
-import { type NodePortFacts, nodePortWarnings, takesNodePorts } from '../model/node-ports.ts'
+import {
+  type NodePortFacts,
+  nodePortWarnings,
+  takesNodePorts,
+  takesNodePortsEverywhere,
+} from '../model/node-ports.ts'
 import type { DetectLocal } from '../model/settings.ts'
+import type { Family } from '../model/types.ts'
 import { classifyDevices, type DevicePatterns } from '../node/classify.ts'
 import { type DetectedDevice, detectLocal } from '../node/detect-local.ts'
 import { type NodeSnapshot, nodeAddresses } from '../node/state.ts'
@@ -19,14 +25,20 @@ export interface NodeFollowerOptions {
   /** The ranges of local pods; undefined while they are not known: then the kernel keeps what it has. */
   readonly localCidrs: () => readonly string[] | undefined
   readonly setLocalCidrs: (cidrs: readonly string[]) => void
-  readonly setDevices: (devices: readonly DetectedDevice[]) => Promise<void>
+  /** Left out: the devices mean nothing. */
+  readonly setDevices?: ((devices: readonly DetectedDevice[]) => Promise<void>) | undefined
   /** What tells which addresses take node ports; undefined while it is not known: then the kernel keeps what it has. */
   readonly nodePorts: () => NodePortFacts | undefined
-  readonly setNodeAddresses: (addresses: readonly NodeAddress[]) => Promise<SyncReport>
+  readonly setNodeAddresses: (
+    addresses: readonly NodeAddress[],
+    everywhere: ReadonlySet<Family>,
+  ) => Promise<SyncReport>
   /** The node's own addresses are others now. */
   readonly addressesChanged: (addresses: readonly string[]) => void
   readonly log: Pick<Logger, 'info' | 'warn' | 'debug'>
 }
+
+const FAMILIES: readonly Family[] = ['ipv4', 'ipv6']
 
 export class NodeFollower {
   readonly #options: NodeFollowerOptions
@@ -115,6 +127,7 @@ export class NodeFollower {
         loopback,
         nodePort: takesNodePorts(address, facts),
       })),
+      new Set(FAMILIES.filter((family) => takesNodePortsEverywhere(family, facts))),
     )
   }
 
@@ -124,14 +137,15 @@ export class NodeFollower {
     this.#options.log.warn(warning)
   }
 
-  async #writeAddresses(addresses: readonly NodeAddress[]): Promise<void> {
+  async #writeAddresses(addresses: readonly NodeAddress[], everywhere: ReadonlySet<Family>): Promise<void> {
     const text = addresses
       .map(({ address, nodePort }) => `${address}${nodePort ? '' : ' (no node ports)'}`)
       .join()
-    if (text === this.#written) return
-    this.#written = text
+    const wanted = `${text} ${[...everywhere].join()}`
+    if (wanted === this.#written) return
+    this.#written = wanted
     try {
-      const { failed } = await this.#options.setNodeAddresses(addresses)
+      const { failed } = await this.#options.setNodeAddresses(addresses, everywhere)
       for (const message of failed) this.#options.log.warn(`node address: ${message}`)
       this.#options.log.debug('node addresses', { addresses: text })
       // The kernel refused some: to be tried again.
@@ -143,6 +157,8 @@ export class NodeFollower {
   }
 
   async #setDevices(snapshot: NodeSnapshot): Promise<void> {
+    const { setDevices } = this.#options
+    if (setDevices === undefined) return
     this.#internalIPs = this.#options.internalIPs()
     const devices = detectLocal(
       classifyDevices(snapshot, this.#internalIPs, this.#options.patterns),
@@ -162,7 +178,7 @@ export class NodeFollower {
     this.#classes = classes
     try {
       // One after the other inside, so that the last one ends last.
-      this.#last = this.#options.setDevices(devices)
+      this.#last = setDevices(devices)
       await this.#last
     } catch (error) {
       this.#options.log.warn('cannot attach to the devices', { err: error })

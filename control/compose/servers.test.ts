@@ -23,6 +23,7 @@ const options = (fields: Partial<ServersOptions>, warnings: string[] = []): Serv
   ...off,
   nodePortAddresses: [],
   state: () => state,
+  proxyMode: { dataplane: 'bpf', reason: 'fits' },
   metrics: { answered: () => undefined, scrape: () => '' },
   clock: systemClock,
   log: { debug: () => undefined, info: () => undefined, warn: (text) => warnings.push(text) },

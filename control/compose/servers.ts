@@ -10,13 +10,14 @@ import type { ModelSettings } from '../model/settings.ts'
 import { isLate, type ProxyState } from '../server/health.ts'
 import { HealthCheckServers } from '../server/health-checks.ts'
 import { Listener, type Responder, whyNot } from '../server/listener.ts'
-import { healthRoutes, metricsRoutes } from '../server/routes.ts'
+import { healthRoutes, metricsRoutes, type ProxyMode } from '../server/routes.ts'
 import type { MetricsKeeper } from './metrics.ts'
 
 export interface ServersOptions
   extends Pick<RunOptions, 'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail'> {
   readonly nodePortAddresses: ModelSettings['nodePortAddresses']
   readonly state: () => ProxyState
+  readonly proxyMode: ProxyMode
   readonly metrics: Pick<MetricsKeeper, 'answered' | 'scrape'>
   readonly clock: Clock
   readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
@@ -43,7 +44,7 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
     ...(await listen(
       'the metrics server',
       options.metricsBindAddress,
-      metricsRoutes(metrics.scrape),
+      metricsRoutes(metrics.scrape, options.proxyMode),
       options,
     )),
   ]

@@ -1,6 +1,7 @@
 /** The eBPF dataplane, started; what can be mended by whoever starts it becomes a refusal that says how. */
 
 import {
+  BpfError,
   IncompatibleMapError,
   netnsCookie,
   probeHelper,
@@ -9,13 +10,18 @@ import {
 } from 'libbpf-ts'
 import type { RunOptions } from '../cli/options.ts'
 import { Refusal } from '../cli/refusal.ts'
+import { kernelText } from '../cli/requirements.ts'
 import { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
 import { MapSizeError } from '../dataplane/bpf/objects.ts'
 import type { Logger } from '../log.ts'
+import { UnfitError } from './dataplane-part.ts'
 import { OBJECT_FOLDER } from './objects.ts'
 import type { PacketSettings } from './settings.ts'
 
-/** Loads the programs and adopts what an earlier daemon left. Throws a Refusal, or what the kernel says. */
+/**
+ * Loads the programs and adopts what an earlier daemon left. Throws a Refusal, UnfitError where the kernel cannot do it,
+ * or what it says.
+ */
 export async function startDataplane(
   options: Pick<RunOptions, 'bpfRoot' | 'mapSizes' | 'socketLoadBalancing'>,
   settings: PacketSettings,
@@ -40,7 +46,7 @@ export async function startDataplane(
     }
     return { dataplane, adopted }
   } catch (error) {
-    throw refusalOf(error) ?? error
+    throw refusalOf(error) ?? unfitOf(error) ?? error
   }
 }
 
@@ -61,6 +67,15 @@ function constants({ marks, nodePorts, timeouts }: PacketSettings): Record<strin
     have_ct_lookup: probeKernelFunction('bpf_skb_ct_lookup', 'nf_conntrack').supported === 'yes' ? 1 : 0,
     have_set_retval: probeHelper('cgroup_sock_addr', 'set_retval').supported === 'yes' ? 1 : 0,
   }
+}
+
+/** Of these the next try may know nothing: they say that something has run out, not that the kernel cannot do it. */
+const PASSING = ['ENOMEM', 'ENOSPC', 'EAGAIN', 'EINTR', 'EBUSY', 'EMFILE', 'ENFILE']
+
+/** The kernel does not take the programs or their maps, and would not the next time. */
+function unfitOf(error: unknown): UnfitError | undefined {
+  if (!(error instanceof BpfError) || PASSING.includes(error.errnoName)) return undefined
+  return new UnfitError([`kernel ${kernelText()} refuses the programs (${error.message})`], { cause: error })
 }
 
 function refusalOf(error: unknown): Refusal | undefined {

@@ -77,8 +77,13 @@ describe('health', () => {
 
 test('other paths are not found; the mode is told without a line end', async () => {
   assert.equal((await get('/')).code, 404)
-  const metrics = metricsRoutes(() => 'a 1\n')
-  assert.deepEqual(await metrics('/proxyMode'), { code: 200, type: 'text/plain', body: 'bpf' })
+  const metrics = metricsRoutes(() => 'a 1\n', { dataplane: 'bpf', reason: 'fits' })
+  assert.deepEqual(await metrics('/proxyMode'), {
+    code: 200,
+    type: 'text/plain',
+    headers: { 'X-Sluice-Reason': 'fits' },
+    body: 'bpf',
+  })
   assert.equal((await metrics('/healthz')).body, 'ok')
   assert.deepEqual(await metrics('/metrics'), {
     code: 200,

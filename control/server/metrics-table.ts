@@ -105,6 +105,12 @@ export const METRICS = {
     labels: ['code'],
     help: 'Cumulative proxy livez HTTP status',
   },
+  dataplane: {
+    name: 'sluice_dataplane_info',
+    type: 'gauge',
+    labels: ['dataplane', 'reason'],
+    help: 'Always 1: the dataplane is this one, because it was configured, it fits, or it is the fallback for eBPF',
+  },
   syncWait: {
     name: 'sluice_sync_wait_seconds',
     type: 'histogram',

@@ -4,9 +4,6 @@ import { healthz, livez, type Now, type ProxyState, readyz } from './health.ts'
 import type { Answer, Responder } from './listener.ts'
 import { METRICS_TYPE } from './metrics.ts'
 
-/** Neither of kube-proxy's modes: tools that ask for one of them are to know that it is not there. */
-export const PROXY_MODE = 'bpf'
-
 const NOT_FOUND: Answer = { code: 404, type: 'text/plain', body: '404 page not found\n' }
 
 /**
@@ -37,8 +34,18 @@ export function healthRoutes(
   }
 }
 
-/** The server for whoever looks after the node. Its `/healthz` says that it answers, and no more, as kube-proxy's. */
-export function metricsRoutes(scrape: () => string): Responder {
+/** The dataplane, and in one word why it is this one. */
+export interface ProxyMode {
+  readonly dataplane: string
+  readonly reason: string
+}
+
+/**
+ * The server for whoever looks after the node. Its `/healthz` says that it answers, and no more, as kube-proxy's. So is
+ * `/proxyMode`, whose body is the mode alone: `iptables` has the rules that tools look for behind that word, `bpf` is none
+ * of kube-proxy's.
+ */
+export function metricsRoutes(scrape: () => string, { dataplane, reason }: ProxyMode): Responder {
   return (path) => {
     switch (path) {
       case '/healthz':
@@ -46,7 +53,7 @@ export function metricsRoutes(scrape: () => string): Responder {
       case '/metrics':
         return { code: 200, type: METRICS_TYPE, body: scrape() }
       case '/proxyMode':
-        return { code: 200, type: 'text/plain', body: PROXY_MODE }
+        return { code: 200, type: 'text/plain', headers: { 'X-Sluice-Reason': reason }, body: dataplane }
       default:
         return NOT_FOUND
     }

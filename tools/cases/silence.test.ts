@@ -92,6 +92,7 @@ test('B39 the watch goes silent: who asks the daemon is told for how long, and t
   const client = await rig.syncedClient()
   const metrics = keepMetrics({
     families: ['ipv4'],
+    choice: { dataplane: 'bpf', reason: 'fits' },
     dataplane: () => {},
     freshness: client.freshness,
     changes: () => client.store.changes,

@@ -1,0 +1,140 @@
+/** What is of the iptables dataplane alone: who is a pod to its rules, and the look whether somebody flushed them. */
+
+import type { RunOptions } from '../cli/options.ts'
+import type { SyncReport } from '../dataplane/dataplane.ts'
+import { IptablesDataplane, NoIptablesError } from '../dataplane/iptables/dataplane.ts'
+import type { LocalPods } from '../dataplane/iptables/rule-settings.ts'
+import type { Logger } from '../log.ts'
+import { parseCidr } from '../model/address.ts'
+import type { AvailableScheduler } from '../model/schedulers.ts'
+import type { ModelSettings } from '../model/settings.ts'
+import type { Family } from '../model/types.ts'
+import { type DataplanePart, type PartOptions, UnfitError } from './dataplane-part.ts'
+import { kernelHas } from './host.ts'
+import { packetSettings } from './settings.ts'
+
+/** kube-proxy's `syncPeriod`, by which it looks, too. */
+const FLUSH_CHECK_INTERVAL_MS = 30_000
+
+const FAMILIES: readonly Family[] = ['ipv4', 'ipv6']
+
+const NOTHING_WRITTEN: SyncReport = { written: 0, deleted: 0, unchanged: 0, failed: [], durationMs: 0 }
+
+/**
+ * Finds out what the rules can be. Those that are there stay until the first sync. Throws UnfitError where iptables or
+ * the kernel cannot do it.
+ */
+export async function startIptablesPart(parts: PartOptions): Promise<DataplanePart> {
+  const { options, log, signal } = parts
+  const model = iptablesModel(options)
+  const dataplane = new IptablesDataplane({
+    families: FAMILIES.filter(kernelHas),
+    masqueradeMark: packetSettings(options).marks.masquerade,
+    localhostNodePorts: model.localhostNodePorts,
+    scheduler: model.scheduler,
+    log,
+    signal,
+  })
+  const adopted = await start(dataplane, log)
+  tellOfPods(options, log)
+  let syncAll = () => {}
+  return {
+    dataplane,
+    families: dataplane.families,
+    model,
+    adopted,
+    node: {
+      setLocalCidrs: (cidrs) => {
+        if (dataplane.setLocalPods(localPodsOf(model, cidrs))) syncAll()
+      },
+      setNodeAddresses: async (addresses, everywhere) => {
+        if (dataplane.setNodeAddresses(addresses, everywhere)) syncAll()
+        return NOTHING_WRITTEN
+      },
+    },
+    begin: async (ask) => {
+      syncAll = ask
+    },
+    synced: () => {},
+    look: () => {},
+    repetitions: [
+      {
+        name: 'the look whether somebody flushed the rules',
+        intervalMs: FLUSH_CHECK_INTERVAL_MS,
+        act: async () => {
+          if (!(await dataplane.isFlushed())) return
+          log.warn('somebody has flushed the rules of services: they are written again')
+          syncAll()
+        },
+      },
+    ],
+    idle: () => dataplane.idle(),
+  }
+}
+
+/** Whether an earlier daemon's rules are there. */
+async function start(dataplane: IptablesDataplane, log: Pick<Logger, 'info'>): Promise<boolean> {
+  try {
+    const { adopted, services, backends } = await dataplane.start()
+    if (adopted)
+      log.info('the rules that an earlier daemon left serve until the first sync', { services, backends })
+    return adopted
+  } catch (error) {
+    if (!(error instanceof NoIptablesError)) throw error
+    throw new UnfitError([error.message], { cause: error })
+  }
+}
+
+/** The rules are kube-proxy's, and so is what they do: its masquerade, and its scheduler where nobody says otherwise. */
+export function iptablesModel({
+  model,
+  scheduler,
+}: Pick<RunOptions, 'model' | 'scheduler'>): ModelSettings & { readonly scheduler: AvailableScheduler } {
+  const { detectLocal } = model
+  return {
+    ...model,
+    clientAddress: 'kube-proxy',
+    // No rule can tell devices by their class. As with kube-proxy, without a range nobody is taken for a pod.
+    detectLocal: detectLocal.mode === 'devices' ? { mode: 'ClusterCIDR', cidrs: {} } : detectLocal,
+    scheduler: scheduler ?? 'random',
+  }
+}
+
+/**
+ * The Node's `spec.podCIDRs` are not used unasked: many a CNI gives its pods other addresses, and then all of them would
+ * be masqueraded.
+ */
+function tellOfPods({ model }: Pick<RunOptions, 'model'>, log: Pick<Logger, 'info'>): void {
+  if (model.detectLocal.mode !== 'devices') return
+  log.info(
+    'iptables cannot tell pods from other clients by their devices, and nobody is taken for a pod: clients outside that \
+are routed to ClusterIPs keep their addresses, as with kube-proxy; --cluster-cidr or --detect-local-mode tells them apart',
+  )
+}
+
+/** What the rules match pods by, in each family; of none where they cannot be told from others. */
+export function localPodsOf(
+  { detectLocal }: Pick<ModelSettings, 'detectLocal'>,
+  cidrs: readonly string[],
+): Readonly<Partial<Record<Family, LocalPods>>> {
+  switch (detectLocal.mode) {
+    case 'devices':
+      return {}
+    case 'BridgeInterface':
+      return inBoth({ by: 'device', name: detectLocal.name })
+    case 'InterfaceNamePrefix':
+      return inBoth({ by: 'device prefix', prefix: detectLocal.prefix })
+    case 'ClusterCIDR':
+    case 'NodeCIDR':
+      return Object.fromEntries(
+        cidrs.flatMap((text) => {
+          const cidr = parseCidr(text)
+          return cidr === undefined ? [] : [[cidr.family, { by: 'address', cidr: cidr.text }]]
+        }),
+      )
+  }
+}
+
+function inBoth(pods: LocalPods): Readonly<Record<Family, LocalPods>> {
+  return { ipv4: pods, ipv6: pods }
+}
