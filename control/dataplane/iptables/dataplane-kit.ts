@@ -1,10 +1,12 @@
 /** A dataplane with everything around it for tests: the kernel is a fake one, or a network namespace. */
 
+import { inNetworkNamespace, openNetlink } from 'libbpf-ts'
 import { makeEndpoint, makePort, makeService, makeSlice } from '../../model/fixtures.ts'
 import type { DesiredState, EndpointSlice, Protocol, Service } from '../../model/types.ts'
+import { runCommand } from '../netfilter/command.ts'
 import { IptablesDataplane, type IptablesDataplaneOptions } from './dataplane.ts'
 import type { Reconciled } from './stale-conntrack.ts'
-import type { Sysctls } from './sysctls.ts'
+import { type Sysctls, systemSysctls } from './sysctls.ts'
 import { desiredOf } from './test-kit.ts'
 
 export interface Subject {
@@ -94,4 +96,18 @@ function slicesOf({ name, protocol = 'TCP', endpoints, targetPort = 8080 }: Serv
       },
     ),
   )
+}
+
+/** The kernel of a network namespace. `lock` is the file of the lock of its own that its legacy iptables takes. */
+export function kernelOf(namespace: string, lock: string): Required<Kernel> {
+  const path = `/run/netns/${namespace}`
+  return {
+    run: (argv, ...rest) =>
+      runCommand(['nsenter', `--net=${path}`, '--', 'env', `XTABLES_LOCKFILE=${lock}`, ...argv], ...rest),
+    sysctls: {
+      read: (name) => inNetworkNamespace(path, () => systemSysctls.read(name)),
+      write: (name, value) => inNetworkNamespace(path, () => systemSysctls.write(name, value)),
+    },
+    openNetfilter: () => openNetlink({ family: 'netfilter', namespace: path }),
+  }
 }
