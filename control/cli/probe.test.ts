@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Feature } from './features.ts'
-import { type ProbeReport, probeText } from './probe.ts'
+import { type ProbeReport, probeText, type Verdict } from './probe.ts'
 import { type Finding, findingOf, missing, probeKernel, probePrivileges } from './requirements.ts'
 
 const tcx: Finding = { name: 'tcx links', here: 'yes', needed: true, use: 'packets', detail: '' }
@@ -16,6 +16,7 @@ const retval = findingOf('bpf_set_retval', 'refusals', 'EPERM instead', {
 })
 
 const report: ProbeReport = {
+  verdict: { dataplane: 'bpf', why: '', missing: [] },
   kernel: '6.18.1',
   node: 'n1',
   findings: [tcx, retval],
@@ -68,18 +69,27 @@ No folder of manifests was given.
   })
 
   it('says what is missing where it would not start', () => {
-    const [line] = probeText({ ...report, findings: [old] }, 'table').split('\n')
+    const verdict: Verdict = { dataplane: null, why: '', missing: missing([old]) }
+    const [line] = probeText({ ...report, verdict }, 'table').split('\n')
     assert.equal(
       line,
       'Node n1, kernel 6.18.1: sluice run cannot start here. Missing: tcx links (the kernel has no tcx, kernel 6.6 has it).',
     )
   })
 
+  it('says what would be used instead of eBPF, and why', () => {
+    const why = 'eBPF cannot work here: no bpf(2)'
+    const verdict: Verdict = { dataplane: 'iptables', why, missing: ['no bpf(2)'] }
+    const [line] = probeText({ ...report, verdict }, 'table').split('\n')
+    assert.equal(
+      line,
+      'Node n1, kernel 6.18.1: sluice run would use the iptables dataplane: eBPF cannot work here: no bpf(2).',
+    )
+  })
+
   it('keeps the names of its JSON', () => {
-    assert.deepEqual(JSON.parse(probeText(report, 'json')), { dataplane: 'bpf', missing: [], ...report })
-    const { dataplane, missing: lacking } = JSON.parse(probeText({ ...report, findings: [old] }, 'json'))
-    assert.equal(dataplane, null)
-    assert.equal(lacking.length, 1)
+    const { verdict, ...others } = report
+    assert.deepEqual(JSON.parse(probeText(report, 'json')), { ...verdict, ...others })
   })
 })
 

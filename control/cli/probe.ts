@@ -3,7 +3,7 @@
 import type { DeviceClass } from './facts.ts'
 import { jsonText, NONE } from './names.ts'
 import type { OutputFormat } from './options.ts'
-import { type Finding, missing } from './requirements.ts'
+import type { Finding } from './requirements.ts'
 import { table } from './table.ts'
 
 /** A program on a hook of a device. */
@@ -41,7 +41,18 @@ export interface ProbedRule {
   readonly means: string
 }
 
+/** What `sluice run` would do. */
+export interface Verdict {
+  /** Null: it would not start. */
+  readonly dataplane: 'bpf' | 'iptables' | null
+  /** The rest of a sentence; empty where there is nothing to explain. */
+  readonly why: string
+  /** What is needed and not here: for eBPF, and where it would not start for iptables as well. */
+  readonly missing: readonly string[]
+}
+
 export interface ProbeReport {
+  readonly verdict: Verdict
   readonly kernel: string
   readonly node: string
   readonly findings: readonly Finding[]
@@ -58,24 +69,18 @@ export function probeText(report: ProbeReport, output: OutputFormat): string {
 
 /** Whether `sluice run` would start. */
 export function canRun(report: ProbeReport): boolean {
-  return verdict(report).dataplane !== null
+  return report.verdict.dataplane !== null
 }
 
-/** `bpf` when nothing that is needed is missing. */
-function verdict(report: ProbeReport): {
-  readonly dataplane: 'bpf' | null
-  readonly missing: readonly string[]
-} {
-  const lacking = missing(report.findings)
-  return { dataplane: lacking.length === 0 ? 'bpf' : null, missing: lacking }
+/** What would be done. */
+function headline({ node, kernel, verdict: { dataplane, why, missing } }: ProbeReport): string {
+  const where = `Node ${node}, kernel ${kernel}: sluice run`
+  if (dataplane === null) return `${where} cannot start here. Missing: ${missing.join('; ')}.\n`
+  const name = dataplane === 'bpf' ? 'eBPF' : dataplane
+  return `${where} would use the ${name} dataplane${why === '' ? '' : `: ${why}`}.\n`
 }
 
 function probeTables(report: ProbeReport): string {
-  const { dataplane, missing: lacking } = verdict(report)
-  const head =
-    dataplane === null
-      ? `Node ${report.node}, kernel ${report.kernel}: sluice run cannot start here. Missing: ${lacking.join('; ')}.\n`
-      : `Node ${report.node}, kernel ${report.kernel}: sluice run would use the eBPF dataplane.\n`
   const findings = table(
     ['WHAT', 'HERE', 'NEEDED', 'USED FOR', 'DETAIL'],
     report.findings.map(({ name, here, needed, use, detail }) => [
@@ -105,7 +110,7 @@ function probeTables(report: ProbeReport): string {
           report.rules.map((each) => [each.rule, each.tool, each.family, each.table, each.chain, each.means]),
         )
   const notes = report.notes.map((note) => `${note}\n`).join('')
-  return [head, findings, devices, rules, notes].filter((part) => part !== '').join('\n')
+  return [headline(report), findings, devices, rules, notes].filter((part) => part !== '').join('\n')
 }
 
 /** In the order of the chain: `sluice, program 34, flower filter (priority 1)`. */
@@ -118,6 +123,6 @@ function hookText(programs: readonly HookedProgram[]): string {
 }
 
 /** The names of these fields are an interface: none changes or goes. */
-function probeJson(report: ProbeReport): unknown {
-  return { ...verdict(report), ...report }
+function probeJson({ verdict, ...report }: ProbeReport): unknown {
+  return { ...verdict, ...report }
 }

@@ -16,7 +16,7 @@ import {
 } from 'libbpf-ts'
 import type { PortRange } from '../cli/node-port-options.ts'
 import type { ProbeOptions } from '../cli/options.ts'
-import type { HookedProgram, ProbedDevice, ProbedRule, ProbeReport } from '../cli/probe.ts'
+import type { HookedProgram, ProbedDevice, ProbedRule, ProbeReport, Verdict } from '../cli/probe.ts'
 import {
   type Finding,
   kernelText,
@@ -30,7 +30,9 @@ import { isOurFilter } from '../dataplane/bpf/clsact-places.ts'
 import { readDatapath } from '../dataplane/bpf/objects.ts'
 import { linksFolder } from '../dataplane/bpf/pinned-links.ts'
 import { probeDestroySockets } from '../dataplane/bpf/socket-diag.ts'
+import { choose } from '../dataplane/choose.ts'
 import { type RunCommand, runCommand } from '../dataplane/netfilter/command.ts'
+import { detectFlavour } from '../dataplane/netfilter/flavour.ts'
 import { EFFECT_TEXT } from '../dataplane/netfilter/foreign-rules.ts'
 import { type ClassifiedDevice, classifyDevices } from '../node/classify.ts'
 import { type NodeSnapshot, nodeAddresses as nodeAddressesOf } from '../node/state.ts'
@@ -55,6 +57,7 @@ export async function probeNode(options: ProbeOptions): Promise<ProbeReport> {
   const devices = classifyDevices(node, internalIPs ?? [], devicePatterns)
   const own = ownPrograms(bpfRoot)
   return {
+    verdict: await verdictOf(missing(findings), missing(probePrivileges()).length === 0),
     kernel: kernelText(),
     node: nodeName,
     findings,
@@ -62,6 +65,16 @@ export async function probeNode(options: ProbeOptions): Promise<ProbeReport> {
     rules: await probeRules(node, nodePortRange),
     notes: notesOf(nodeName, internalIPs),
   }
+}
+
+/** As the daemon would choose. A privilege that is missing it would not get round. */
+async function verdictOf(bpf: readonly string[], isPrivileged: boolean): Promise<Verdict> {
+  if (bpf.length === 0) return { dataplane: 'bpf', why: '', missing: bpf }
+  if (!isPrivileged) return { dataplane: null, why: '', missing: bpf }
+  const iptables = (await detectFlavour(runCommand)) === undefined ? ['a flavour of iptables that works'] : []
+  const choice = choose('auto', { bpf, iptables })
+  if (choice.dataplane === undefined) return { dataplane: null, why: '', missing: [...bpf, ...iptables] }
+  return { dataplane: choice.dataplane, why: choice.why, missing: bpf }
 }
 
 function notesOf(nodeName: string, internalIPs: readonly string[] | undefined): string[] {
