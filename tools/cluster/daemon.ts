@@ -42,13 +42,17 @@ export class Daemon {
   /** How much of the log is of earlier lives. */
   #past = 0
 
-  /** `source` holds the arguments that say where the objects are. */
+  /**
+   * `source` holds the arguments that say where the objects are; `launcher`, the words before the command: a program that
+   * runs it as on another kernel.
+   */
   constructor(
     node: NodeMember,
     source: readonly string[],
     log: string,
     mapSizes: Readonly<Record<string, number>> = {},
     flags: readonly string[] = [],
+    launcher: readonly string[] = [],
   ) {
     this.node = node
     this.log = log
@@ -56,8 +60,10 @@ export class Daemon {
       '--map-size',
       `${name}=${entries}`,
     ])
+    const [program = process.execPath, ...words] = [...launcher, process.execPath]
     this.#argv = [
-      process.execPath,
+      program,
+      ...words,
       SLUICE,
       'run',
       ...source,

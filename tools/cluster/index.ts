@@ -37,3 +37,5 @@ export {
   PODS,
 } from './topology.ts'
 export { until } from './until.ts'
+export type { BpfRefusal } from './without-bpf.ts'
+export { compileWithoutBpf } from './without-bpf.ts'

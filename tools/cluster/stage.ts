@@ -52,10 +52,10 @@ export class Stage implements AsyncDisposable {
     this.daemons = NODE_NAMES.map((name) => this.daemonWith(name, flags))
   }
 
-  /** A daemon for a node, not started: another life of the one in `daemons`, with flags of its own. */
-  daemonWith(name: NodeName, flags: readonly string[] = []): Daemon {
+  /** A daemon for a node, not started: another life of the one in `daemons`, with flags and a launcher of its own. */
+  daemonWith(name: NodeName, flags: readonly string[] = [], launcher: readonly string[] = []): Daemon {
     const log = join(this.folder, `${name}.log`)
-    return new Daemon(this.cluster.node(name), this.#place, log, this.#mapSizes, flags)
+    return new Daemon(this.cluster.node(name), this.#place, log, this.#mapSizes, flags, launcher)
   }
 
   /** Where the API server listens, if the daemons watch one. */

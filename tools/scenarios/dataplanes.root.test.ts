@@ -1,0 +1,131 @@
+/** Which dataplane a daemon takes, and what it says of that: on this kernel, and as on one that refuses bpf(2). */
+
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync } from 'node:fs'
+import { after, before, describe, test } from 'node:test'
+import type { BpfRefusal, Daemon, Stage } from '../cluster/index.ts'
+import {
+  compileWithoutBpf,
+  FAMILIES,
+  formatSocketAddress,
+  NODE_NAMES,
+  NODES,
+  SLUICE,
+  setStage,
+  tally,
+} from '../cluster/index.ts'
+import { assertAllFail, LIMIT_MS } from './kit.ts'
+import { manifest } from './objects.ts'
+
+const WEB = ['p1', 'p3', 'p5', 'p6'] as const
+const CLUSTER_IP = { ipv4: '10.97.0.1', ipv6: 'fd00:10:97::1' } as const
+const NODE_PORT = 31_001
+const EMPTY = '10.97.0.2:80'
+
+/** Every pod of `WEB` has answered, and nobody else. */
+function assertServed(answers: Parameters<typeof tally>[0], what: string): void {
+  assert.deepEqual(Object.keys(tally(answers)).sort(), [...WEB], what)
+}
+
+/** Every kind of client and of address, in both families. So often that random picks everybody. */
+async function assertServes({ cluster }: Stage): Promise<void> {
+  for (const family of FAMILIES) {
+    const to = formatSocketAddress({ address: CLUSTER_IP[family], port: 80 })
+    const nodePort = formatSocketAddress({ address: NODES.n1[family], port: NODE_PORT })
+    const count = 60
+    assertServed(await cluster.pod('p4').request({ to, count }), `p4 → ${to}`)
+    assertServed(await cluster.node('n1').request({ to, count }), `n1 → ${to}`)
+    assertServed(await cluster.client.request({ to: nodePort, count }), `client → ${nodePort}`)
+  }
+  const local = await cluster.node('n1').request({ to: `127.0.0.1:${NODE_PORT}`, count: 60 })
+  assertServed(local, 'n1 → 127.0.0.1')
+  assertAllFail(await cluster.pod('p2').request({ to: EMPTY, count: 2 }), 'ECONNREFUSED')
+}
+
+describe('the choice of a dataplane', () => {
+  let stage: Stage
+  let launcher: (refusal: BpfRefusal) => readonly string[]
+  before(async () => {
+    stage = await setStage({ prefix: `slt${process.pid}`, examples: ['nodes'], brNetfilter: 1 })
+    launcher = await compileWithoutBpf(stage.folder)
+    const addresses = { clusterIP: CLUSTER_IP.ipv4, secondClusterIP: CLUSTER_IP.ipv6 }
+    const web = { name: 'web', ...addresses, nodePort: NODE_PORT, pods: WEB }
+    stage.write('scenario', manifest(web, { name: 'empty', clusterIP: '10.97.0.2' }))
+  })
+  after(async () => await stage?.[Symbol.asyncDispose]())
+
+  /** What an end point of the metrics server on n1 answers: head and body. */
+  async function ask(path: string): Promise<string> {
+    const { stdout } = await stage.cluster.node('n1').exec(['curl', '-si', `http://127.0.0.1:10249/${path}`])
+    return stdout
+  }
+
+  /** Runs the daemons until the end of `act`. */
+  async function whileRunning(make: (name: 'n1' | 'n2') => Daemon, act: (daemon: Daemon) => Promise<void>) {
+    const daemons = NODE_NAMES.map(make)
+    try {
+      await Promise.all(daemons.map((daemon) => daemon.startUntilReady(2 * LIMIT_MS)))
+      const [first] = daemons
+      if (first !== undefined) await act(first)
+    } finally {
+      await Promise.all(daemons.map((daemon) => daemon.stop()))
+    }
+  }
+
+  for (const refusal of ['ENOSYS', 'EPERM'] as const) {
+    test(`iptables where bpf(2) is refused with ${refusal}: it serves, and says why`, async () => {
+      await whileRunning(
+        (name) => stage.daemonWith(name, [], launcher(refusal)),
+        async (daemon) => {
+          await assertServes(stage)
+          await daemon.untilSaid(/WARN +the dataplane is iptables: eBPF cannot work here: .*bpf\(2\)/)
+          const mode = await ask('proxyMode')
+          assert.match(mode, /\r\n\r\niptables$/)
+          assert.match(mode, /^X-Sluice-Reason: fallback\r$/m)
+          assert.match(
+            await ask('metrics'),
+            /^sluice_dataplane_info\{dataplane="iptables",reason="fallback"\} 1$/m,
+          )
+          const { bpfRoot } = daemon.node
+          assert.deepEqual(existsSync(bpfRoot) ? readdirSync(bpfRoot) : [], [], 'nothing is pinned')
+        },
+      )
+    })
+  }
+
+  test('sluice probe says the same beforehand', async () => {
+    const node = stage.cluster.node('n1')
+    const probe = async (words: readonly string[]) => {
+      const [program = process.execPath, ...rest] = [...words, process.execPath]
+      const command = [SLUICE, 'probe', '--bpf-root', node.bpfRoot, '-o', 'json']
+      return JSON.parse((await node.exec([program, ...rest, ...command])).stdout)
+    }
+    const { dataplane, why, missing } = await probe(launcher('EPERM'))
+    assert.equal(dataplane, 'iptables')
+    assert.match(why, /^eBPF cannot work here: /)
+    assert.match(missing.join(), /bpf\(2\)/)
+    assert.equal((await probe([])).dataplane, 'bpf')
+  })
+
+  test('who asks for eBPF by name is refused, with the reason', async () => {
+    const daemon = stage.daemonWith('n1', ['--proxy-mode', 'bpf'], launcher('ENOSYS'))
+    daemon.start()
+    assert.equal(await daemon.ended(), 'exit code 2')
+    assert.match(daemon.lastWords(1), /^sluice: --proxy-mode bpf: eBPF cannot work here: .*bpf\(2\)/)
+  })
+
+  test('who asks for iptables by name gets it, with the scheduler that was asked for', async () => {
+    await whileRunning(
+      (name) => stage.daemonWith(name, ['--proxy-mode', 'iptables', '--scheduler', 'round-robin']),
+      async () => {
+        await assertServes(stage)
+        const mode = await ask('proxyMode')
+        assert.match(mode, /^X-Sluice-Reason: configured\r$/m)
+        assert.match(mode, /\r\n\r\niptables$/)
+        const to = `${CLUSTER_IP.ipv4}:80`
+        const counts = Object.values(tally(await stage.cluster.pod('p4').request({ to, count: 40 })))
+        assert.deepEqual(counts, [10, 10, 10, 10])
+      },
+    )
+  })
+})
