@@ -460,3 +460,13 @@ for (const family of FAMILIES) {
     })
   })
 }
+
+test('B49 what a neighbour sends from 127.0.0.0/8 opens no flow', () => {
+  const { createTestNode, tcp } = inFamily(4)
+  using node = createTestNode()
+  node.services.addService({ clusterIp: '10.96.0.20:80', nodePort: 30_080, backends: ['10.244.1.3:8080'] })
+  node.services.addService({ clusterIp: '10.96.0.21:80' })
+  for (const device of [UPLINK, PORT1, POINT])
+    for (const to of ['10.96.0.20:80', '10.96.0.21:80'])
+      assert.ok(node.receive(device, tcp({ from: '127.0.0.9:4000', to, flags: 'SYN' })).untouched, to)
+})

@@ -227,6 +227,17 @@ group('fragments', () => {
   })
 })
 
+test('B49 what a neighbour sends from ::1 opens no flow', () => {
+  using node = nodeWithBoth()
+  node.services.addService({ clusterIp: '10.96.0.20:80', nodePort: 30_080, backends: [BACKEND] })
+  node.services.addService({ clusterIp: '10.96.0.21:80', nodePort: 30_081 })
+  for (const device of [UPLINK, PORT1, POINT])
+    for (const to of ['10.96.0.20:80', '10.96.0.21:80']) {
+      const frame = tcp({ family, from: '[::1]:4000', to, flags: 'SYN' })
+      assert.ok(node.receive(device, frame).untouched, `${to} on ${device.name}`)
+    }
+})
+
 test('B49 from a neighbour nothing for ::1 is translated or refused, whoever serves', () => {
   using node = nodeWithBoth()
   const address = addressBytes('::1')

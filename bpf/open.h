@@ -119,6 +119,9 @@ __noinline int ask(struct __sk_buff *skb, struct packet *packet, struct device *
 
 	if (!scratch || !packet || !device)
 		return VERDICT_NEXT;
+	/* Nobody sends from loopback: the host's routing drops it, and knows better whether it is to. */
+	if (is_loopback(&packet->tuple.source))
+		return VERDICT_NEXT;
 	__builtin_memset(&scratch->asked, 0, sizeof(scratch->asked));
 	scratch->asked.client = packet->tuple.source;
 	if (!fill_request(&scratch->asked, &scratch->frontend, client_class(device, &packet->tuple.source)))

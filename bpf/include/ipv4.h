@@ -56,6 +56,11 @@ static __always_inline addr_t address_of(__be32 word)
 	return address;
 }
 
+static __always_inline bool is_loopback(const addr_t *address)
+{
+	return address->bytes[0] == 127;
+}
+
 static __always_inline addr_t source_of(const ip_header_t *ip)
 {
 	return address_of(ip->saddr);

@@ -52,6 +52,13 @@ struct icmp_header {
 	__be32 rest;
 };
 
+static __always_inline bool is_loopback(const addr_t *address)
+{
+	const addr_t loopback = { .bytes = { [15] = 1 } };
+
+	return SAME(address, &loopback);
+}
+
 static __always_inline addr_t source_of(const ip_header_t *ip)
 {
 	return *(const addr_t *)&ip->saddr;

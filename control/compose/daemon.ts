@@ -20,7 +20,7 @@ import { lockNode } from './lock.ts'
 import { keepMetrics } from './metrics.ts'
 import { NodeFollower } from './node-follower.ts'
 import { repeat } from './repeat.ts'
-import { startServers } from './servers.ts'
+import { checkPorts, startServers } from './servers.ts'
 import { type StartedPart, startPart } from './start-part.ts'
 import { startSource } from './start-source.ts'
 import { amountText, createSyncLog } from './sync-log.ts'
@@ -43,6 +43,7 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
   await using _lock = await lockNode()
   logStart(options, version, log)
   try {
+    await checkPorts({ ...options, clock: systemClock, log })
     const source = await startSource({ ...options, withPods: true }, log, abort.signal)
     const parts = { options, source, log, clock: systemClock, signal: abort.signal }
     const started = await startPart(parts)

@@ -5,7 +5,7 @@ import { after, test } from 'node:test'
 import { Refusal } from '../cli/refusal.ts'
 import { systemClock } from '../clock.ts'
 import type { ProxyState } from '../server/health.ts'
-import { type ServersOptions, startServers } from './servers.ts'
+import { checkPorts, type ServersOptions, startServers } from './servers.ts'
 
 const state: ProxyState = {
   unwrittenSinceMs: undefined,
@@ -62,6 +62,21 @@ test('a port that is taken ends the start where that is asked for, and is waited
   await warned.promise
   servers.close()
   assert.match(warnings[0] ?? '', /^the health server: cannot listen on .*tried again every 5 s$/)
+})
+
+test('where a taken port ends the start, it is asked for before anything else, and given back', async () => {
+  const metricsBindAddress = await taken()
+  await assert.rejects(checkPorts(options({ metricsBindAddress, bindAddressHardFail: true })), Refusal)
+  await checkPorts(options({ metricsBindAddress }))
+  const free = createServer().listen(0, '127.0.0.1')
+  await once(free, 'listening')
+  const at = { address: '127.0.0.1', port: (free.address() as AddressInfo).port }
+  free.close()
+  await once(free, 'close')
+  const wanted = options({ healthzBindAddress: at, bindAddressHardFail: true })
+  await checkPorts(wanted)
+  const servers = await startServers(wanted)
+  servers.close()
 })
 
 test('health-check node ports are at the addresses of the node that take node ports, if not at every one', async () => {

@@ -13,6 +13,9 @@ import { Listener, type Responder, whyNot } from '../server/listener.ts'
 import { healthRoutes, metricsRoutes, type ProxyMode } from '../server/routes.ts'
 import type { MetricsKeeper } from './metrics.ts'
 
+const HEALTH_SERVER = 'the health server'
+const METRICS_SERVER = 'the metrics server'
+
 export interface ServersOptions
   extends Pick<RunOptions, 'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail'> {
   readonly nodePortAddresses: ModelSettings['nodePortAddresses']
@@ -30,19 +33,40 @@ export interface Servers {
   close(): void
 }
 
+/**
+ * Whether the ports can be had, asked before anything is changed in the kernel.
+ *
+ * @throws Refusal for one that cannot, where that is not to wait
+ */
+export async function checkPorts(
+  options: Pick<
+    ServersOptions,
+    'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail' | 'clock' | 'log'
+  >,
+): Promise<void> {
+  if (!options.bindAddressHardFail) return
+  const nothing = { code: 503, type: 'text/plain', body: '' } as const
+  for (const [name, at] of [
+    [HEALTH_SERVER, options.healthzBindAddress],
+    [METRICS_SERVER, options.metricsBindAddress],
+  ] as const) {
+    for (const listener of await listen(name, at, () => nothing, options)) listener.close()
+  }
+}
+
 /** @throws Refusal for a port that cannot be had, where that is not to wait */
 export async function startServers(options: ServersOptions): Promise<Servers> {
   const { nodePortAddresses, state, metrics, clock, log } = options
   const now = () => ({ monotonicMs: clock.nowMs(), wallMs: Date.now() })
   const listeners = [
     ...(await listen(
-      'the health server',
+      HEALTH_SERVER,
       options.healthzBindAddress,
       healthRoutes(state, now, metrics.answered),
       options,
     )),
     ...(await listen(
-      'the metrics server',
+      METRICS_SERVER,
       options.metricsBindAddress,
       metricsRoutes(metrics.scrape, options.proxyMode),
       options,
@@ -70,7 +94,7 @@ async function listen(
   name: string,
   at: BindAddress | undefined,
   respond: Responder,
-  { bindAddressHardFail, clock, log }: ServersOptions,
+  { bindAddressHardFail, clock, log }: Pick<ServersOptions, 'bindAddressHardFail' | 'clock' | 'log'>,
 ): Promise<readonly Listener[]> {
   if (at === undefined) return []
   const listener = new Listener({ name, ...at, respond, clock, log })
