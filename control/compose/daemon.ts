@@ -18,6 +18,7 @@ import type { PartOptions } from './dataplane-part.ts'
 import { checkPrivileges } from './host.ts'
 import { lockNode } from './lock.ts'
 import { keepMetrics } from './metrics.ts'
+import { choiceEvent, createNodeEvents, startingEvent } from './node-events.ts'
 import { NodeFollower } from './node-follower.ts'
 import { repeat } from './repeat.ts'
 import { checkPorts, startServers } from './servers.ts'
@@ -46,8 +47,11 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
     await checkPorts({ ...options, clock: systemClock, log })
     const source = await startSource({ ...options, withPods: true }, log, abort.signal)
     const parts = { options, source, log, clock: systemClock, signal: abort.signal }
+    const tellNode = await createNodeEvents(options, parts)
+    tellNode(startingEvent(version))
     const started = await startPart(parts)
     tellChoice(started.choice, log)
+    tellNode(choiceEvent(started.choice))
     try {
       await serve({ ...parts, ...started })
     } finally {

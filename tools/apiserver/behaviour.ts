@@ -19,6 +19,8 @@ export interface Behaviour {
   readonly absent: Set<Resource>
   /** Resources that nobody may read: 403. */
   readonly forbidden: Set<Resource>
+  /** The status that events get which somebody writes; undefined: they are taken. */
+  eventStatus: number | undefined
   /** How fast answers go out; undefined: at once. */
   pace: Pace | undefined
   /** Ends each watch after so long, sooner than the client asked for. */
@@ -35,6 +37,7 @@ export function usualBehaviour(): Behaviour {
     expiry: 'status',
     absent: new Set(),
     forbidden: new Set(),
+    eventStatus: undefined,
     pace: undefined,
     watchSecondsMax: Number.POSITIVE_INFINITY,
     tokens: new Set(['token-1']),

@@ -3,6 +3,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Socket } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import type { TLSSocket } from 'node:tls'
 import { constants, gzipSync } from 'node:zlib'
 
@@ -35,6 +36,8 @@ export class Exchange {
   /** Path and query as the client sent them. */
   readonly url: URL
   readonly headers: IncomingHttpHeaders
+  /** Resolves with what the client sends along. */
+  readonly body: Promise<Buffer>
   readonly #connection: Connection
   readonly #reply: Reply
   readonly #pace: () => Pace | undefined
@@ -52,6 +55,8 @@ export class Exchange {
     this.method = request.method ?? 'GET'
     this.url = new URL(request.url ?? '/', 'https://server')
     this.headers = request.headers
+    this.body = buffer(request)
+    this.body.catch(() => undefined)
     this.#connection = facts.connection
     this.#pace = facts.pace
     this.#reply = response as Reply

@@ -28,7 +28,13 @@ class Refused extends Error {
   }
 }
 
+const EVENTS_PATH = /^\/apis\/events\.k8s\.io\/v1\/namespaces\/[^/]+\/events$/
+
 export function handleRequest(server: ApiServer, exchange: Exchange): void {
+  if (EVENTS_PATH.test(exchange.url.pathname)) {
+    void handleEvents(server, exchange)
+    return
+  }
   const request = readRequest(exchange.url)
   if (request === undefined) {
     answerElsewhere(exchange)
@@ -47,6 +53,28 @@ export function handleRequest(server: ApiServer, exchange: Exchange): void {
   else if (typeof answer === 'object' && 'delayMs' in answer) {
     setTimeout(() => serve(server, exchange, request, encoding), answer.delayMs)
   } else answerBadly(server, exchange, request, encoding ?? 'json', answer)
+}
+
+/** They are written, and listed for tests that look from outside; nothing watches them. */
+async function handleEvents(server: ApiServer, exchange: Exchange): Promise<void> {
+  if (exchange.method !== 'POST') {
+    const items = server.events.filter(({ status }) => status < 300).map(({ object }) => object)
+    const list = { apiVersion: 'events.k8s.io/v1', kind: 'EventList', metadata: {}, items }
+    exchange.respond(200, headersOf('json'), Buffer.from(JSON.stringify(list)))
+    return
+  }
+  const body = await exchange.body.catch(() => undefined)
+  if (body === undefined) return
+  const status = isKnown(server, exchange) ? (server.behaviour.eventStatus ?? 201) : 401
+  server.events.push({ object: JSON.parse(body.toString()), status })
+  if (status < 300) exchange.respond(status, headersOf('json'), body)
+  else sendStatus(server, exchange, 'json', { code: status, reason: '', message: 'no' })
+}
+
+/** By a certificate or a token. */
+function isKnown({ behaviour }: ApiServer, exchange: Exchange): boolean {
+  const token = /^Bearer (.+)$/.exec(exchange.headers.authorization ?? '')?.[1]
+  return exchange.hasCertificate || (token !== undefined && behaviour.tokens.has(token))
 }
 
 /** The right answer. */
@@ -74,10 +102,7 @@ function checkCall(
   encoding: Encoding | undefined,
 ): Call {
   const { behaviour } = server
-  const token = /^Bearer (.+)$/.exec(exchange.headers.authorization ?? '')?.[1]
-  if (!exchange.hasCertificate && !(token !== undefined && behaviour.tokens.has(token))) {
-    throw new Refused(401, 'Unauthorized', 'Unauthorized')
-  }
+  if (!isKnown(server, exchange)) throw new Refused(401, 'Unauthorized', 'Unauthorized')
   if (exchange.method !== 'GET') {
     throw new Refused(
       405,

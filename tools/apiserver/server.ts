@@ -12,7 +12,7 @@ import { type Authority, createAuthority, type Identity } from './certificates.t
 import { Encoder } from './encoder.ts'
 import { type Connection, Exchange } from './exchange.ts'
 import { handleRequest } from './handle.ts'
-import type { Resource } from './kinds.ts'
+import type { JsonObject, Resource } from './kinds.ts'
 import { ObjectStore } from './objects.ts'
 import { Pages } from './pages.ts'
 import type { RecordedRequest } from './requests.ts'
@@ -31,6 +31,12 @@ export interface ApiServerOptions {
   readonly http2?: boolean
 }
 
+/** An Event, and what came of it. */
+export interface WrittenEvent {
+  readonly object: JsonObject
+  readonly status: number
+}
+
 const BOOKMARK_INTERVAL_MS = 60_000
 
 /** A server that listens. Disposing of it ends it. */
@@ -41,6 +47,8 @@ export class ApiServer implements AsyncDisposable {
   readonly behaviour: Behaviour = usualBehaviour()
   /** Every request for objects, in its order. */
   readonly requests: RecordedRequest[] = []
+  /** The Events that clients have written, in their order; of those that were refused the tries. */
+  readonly events: WrittenEvent[] = []
   /** Bad answers that wait for their requests. */
   readonly answers = new Answers()
   readonly pages = new Pages()

@@ -14,13 +14,21 @@ import {
   setStage,
   tally,
 } from '../cluster/index.ts'
-import { assertAllFail, LIMIT_MS } from './kit.ts'
+import { assertAllFail, eventually, LIMIT_MS } from './kit.ts'
 import { manifest } from './objects.ts'
 
 const WEB = ['p1', 'p3', 'p5', 'p6'] as const
 const CLUSTER_IP = { ipv4: '10.97.0.1', ipv6: 'fd00:10:97::1' } as const
 const NODE_PORT = 31_001
 const EMPTY = '10.97.0.2:80'
+
+/** The fields of an Event of the API that say anything. */
+interface NodeEvent {
+  readonly type: string
+  readonly reason: string
+  readonly note: string
+  readonly regarding: { readonly kind: string; readonly name: string }
+}
 
 /** Every pod of `WEB` has answered, and nobody else. */
 function assertServed(answers: Parameters<typeof tally>[0], what: string): void {
@@ -46,7 +54,8 @@ describe('the choice of a dataplane', () => {
   let stage: Stage
   let launcher: (refusal: BpfRefusal) => readonly string[]
   before(async () => {
-    stage = await setStage({ prefix: `slt${process.pid}`, examples: ['nodes'], brNetfilter: 1 })
+    const source = 'kubernetes'
+    stage = await setStage({ prefix: `slt${process.pid}`, examples: ['nodes'], source, brNetfilter: 1 })
     launcher = await compileWithoutBpf(stage.folder)
     const addresses = { clusterIP: CLUSTER_IP.ipv4, secondClusterIP: CLUSTER_IP.ipv6 }
     const web = { name: 'web', ...addresses, nodePort: NODE_PORT, pods: WEB }
@@ -58,6 +67,14 @@ describe('the choice of a dataplane', () => {
   async function ask(path: string): Promise<string> {
     const { stdout } = await stage.cluster.node('n1').exec(['curl', '-si', `http://127.0.0.1:10249/${path}`])
     return stdout
+  }
+
+  /** What `kubectl describe node n1` would show at its end. */
+  async function eventsOfNode(): Promise<readonly NodeEvent[]> {
+    const url = `${stage.apiServer}/apis/events.k8s.io/v1/namespaces/default/events`
+    const { stdout } = await stage.cluster.client.exec(['curl', '-sk', url])
+    const { items }: { readonly items: readonly NodeEvent[] } = JSON.parse(stdout)
+    return items.filter(({ regarding }) => regarding.kind === 'Node' && regarding.name === 'n1')
   }
 
   /** Runs the daemons until the end of `act`. */
@@ -86,6 +103,15 @@ describe('the choice of a dataplane', () => {
             await ask('metrics'),
             /^sluice_dataplane_info\{dataplane="iptables",reason="fallback"\} 1$/m,
           )
+          await eventually('the Node has an event that says so', async () =>
+            (await eventsOfNode()).some(
+              ({ type, reason, note }) =>
+                type === 'Warning' &&
+                reason === 'DataplaneChosen' &&
+                /^the dataplane is iptables: eBPF cannot work here: .*bpf\(2\)/.test(note),
+            ),
+          )
+          assert.ok((await eventsOfNode()).some(({ reason }) => reason === 'Starting'))
           const { bpfRoot } = daemon.node
           assert.deepEqual(existsSync(bpfRoot) ? readdirSync(bpfRoot) : [], [], 'nothing is pinned')
         },

@@ -35,11 +35,25 @@ export interface Connection {
   get(target: string, accept: string, signal: AbortSignal): Promise<Answer>
 }
 
+/** A way to the API server for the little that is written. */
+export interface WritingConnection {
+  /** @throws Error when there is no answer, with a message that says why. `body` is JSON. */
+  post(target: string, body: string, signal: AbortSignal): Promise<Answer>
+}
+
 /** Longer ones are worth no memory: events are small, and a list is as long as it is. */
 const STREAM_WINDOW_BYTES = 1 << 20
 const CONNECTION_WINDOW_BYTES = 8 << 20
 
-export class ApiConnection implements Connection {
+interface Asked {
+  readonly method: 'GET' | 'POST'
+  /** Path and query. */
+  readonly target: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+export class ApiConnection implements Connection, WritingConnection {
   readonly #reader: CredentialReader
   readonly #timing: Timing
   #current: { readonly key: string; readonly dispatcher: Dispatcher } | undefined
@@ -49,7 +63,16 @@ export class ApiConnection implements Connection {
     this.#timing = timing
   }
 
-  async get(target: string, accept: string, signal: AbortSignal): Promise<Answer> {
+  get(target: string, accept: string, signal: AbortSignal): Promise<Answer> {
+    return this.#request({ method: 'GET', target, headers: { accept } }, signal)
+  }
+
+  post(target: string, body: string, signal: AbortSignal): Promise<Answer> {
+    const headers = { accept: 'application/json', 'content-type': 'application/json' }
+    return this.#request({ method: 'POST', target, headers, body }, signal)
+  }
+
+  async #request({ method, target, headers: own, body: sent }: Asked, signal: AbortSignal): Promise<Answer> {
     const credentials = await this.#reader.read(signal)
     signal.throwIfAborted()
     const dispatcher = this.#dispatcherFor(credentials)
@@ -59,8 +82,9 @@ export class ApiConnection implements Connection {
     const { statusCode, headers, body } = await dispatcher.request({
       origin: new URL(this.#reader.server).origin,
       path: `${new URL(this.#reader.server).pathname.replace(/\/$/, '')}${target}`,
-      method: 'GET',
-      headers: { ...credentials.headers, accept, 'user-agent': 'sluice' },
+      method,
+      headers: { ...credentials.headers, ...own, 'user-agent': 'sluice' },
+      body: sent ?? null,
       signal,
       // Time is kept by who asks.
       headersTimeout: 0,

@@ -1,0 +1,41 @@
+/** Events on the Node object, where the objects come from a cluster. */
+
+import type { RunOptions } from '../cli/options.ts'
+import type { Clock } from '../clock.ts'
+import type { Choice } from '../dataplane/choose.ts'
+import type { Logger } from '../log.ts'
+import type { NodeEvent } from '../source/kubernetes/node-events.ts'
+
+/** Never throws, and waits for nothing. */
+export type TellNode = (event: NodeEvent) => void
+
+/** What a cluster needs is loaded only for one. */
+export async function createNodeEvents(
+  { source, nodeName }: Pick<RunOptions, 'source' | 'nodeName'>,
+  about: {
+    readonly log: Pick<Logger, 'debug' | 'info'>
+    readonly clock: Clock
+    readonly signal: AbortSignal
+  },
+): Promise<TellNode> {
+  if (source.kind === 'files') return () => undefined
+  const { nodeEvents } = await import('../source/kubernetes/node-events.ts')
+  const { kubeconfig, apiServer } = source
+  const events = nodeEvents({ kubeconfig, apiServer }, { nodeName, ...about })
+  return (event) => events.tell(event)
+}
+
+/** As kube-proxy has it. */
+export function startingEvent(version: string): NodeEvent {
+  return { type: 'Normal', reason: 'Starting', action: 'StartSluice', note: version }
+}
+
+/** A warning where eBPF was wanted and cannot be had. */
+export function choiceEvent({ dataplane, reason, why }: Choice): NodeEvent {
+  return {
+    type: reason === 'fallback' ? 'Warning' : 'Normal',
+    reason: 'DataplaneChosen',
+    action: 'ChooseDataplane',
+    note: `the dataplane is ${dataplane}: ${why}`,
+  }
+}
