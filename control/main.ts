@@ -41,10 +41,10 @@ const commands: Commands = {
     print(probeText(report, options.output))
     if (!canRun(report)) process.exitCode = EXIT_USAGE
   },
-  async cleanup({ bpfRoot }) {
+  async cleanup(options) {
     const { cleanUp } = await import('./compose/cleanup.ts')
     const { cleanupText } = await import('./cli/cleanup.ts')
-    print(cleanupText(await cleanUp(bpfRoot)))
+    print(cleanupText(await cleanUp(options)))
   },
 }
 

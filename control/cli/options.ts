@@ -62,6 +62,13 @@ export interface RootOption {
   readonly bpfRoot: string
 }
 
+export interface CleanupOptions extends RootOption {
+  /** Connections go on: they are handed over to netfilter. */
+  readonly drain: boolean
+  /** What kube-proxy left is meant, instead of what Sluice did. */
+  readonly kubeProxy: boolean
+}
+
 export interface RunOptions extends RootOption, ServerOptions, ProxyOptions {
   readonly source: SourceOption
   readonly nodeName: string

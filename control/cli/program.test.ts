@@ -174,7 +174,9 @@ describe('commands and their options', () => {
         },
       ],
     ],
-    ['cleanup --bpf-root /x', ['cleanup', { bpfRoot: '/x' }]],
+    ['cleanup --bpf-root /x', ['cleanup', { bpfRoot: '/x', drain: false, kubeProxy: false }]],
+    ['cleanup --drain', ['cleanup', { bpfRoot: '/sys/fs/bpf/sluice', drain: true, kubeProxy: false }]],
+    ['cleanup --kube-proxy', ['cleanup', { bpfRoot: '/sys/fs/bpf/sluice', drain: false, kubeProxy: true }]],
   ]
   for (const [line, called] of cases) {
     it(line, async () => {
@@ -292,8 +294,14 @@ async function withEnv(name: string, value: string, act: () => Promise<void>): P
 
 it('SLUICE_BPF_ROOT is the folder of the pins unless the option says otherwise', async () => {
   await withEnv('SLUICE_BPF_ROOT', '/from/env', async () => {
-    assert.deepEqual((await read('cleanup')).called, ['cleanup', { bpfRoot: '/from/env' }])
-    assert.deepEqual((await read('cleanup', '--bpf-root', '/x')).called, ['cleanup', { bpfRoot: '/x' }])
+    assert.deepEqual((await read('cleanup')).called, [
+      'cleanup',
+      { bpfRoot: '/from/env', drain: false, kubeProxy: false },
+    ])
+    assert.deepEqual((await read('cleanup', '--bpf-root', '/x')).called, [
+      'cleanup',
+      { bpfRoot: '/x', drain: false, kubeProxy: false },
+    ])
   })
 })
 

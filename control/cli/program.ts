@@ -14,6 +14,7 @@ import { DEFAULT_NODE_PORT_RANGE, parseNodePortAddresses, parseNodePortRange } f
 import {
   ATTACH_OPTIONS,
   type BackendOptions,
+  type CleanupOptions,
   DEFAULT_BPF_ROOT,
   DEFAULT_MASQUERADE_BIT,
   DEFAULT_NETNS_DIR,
@@ -31,7 +32,6 @@ import {
   parseProtocol,
   parseSource,
   parseVerbosity,
-  type RootOption,
   type RunOptions,
   type SourceTexts,
   sourceOf,
@@ -57,7 +57,7 @@ export interface Commands {
   backends(options: BackendOptions): Promise<void>
   flows(options: FlowOptions): Promise<void>
   probe(options: ProbeOptions): Promise<void>
-  cleanup(options: RootOption): Promise<void>
+  cleanup(options: CleanupOptions): Promise<void>
 }
 
 /** Where the words go; the default is the process's own. */
@@ -376,15 +376,28 @@ function addCleanup(program: Command, commands: Commands): void {
   subcommand(
     program,
     'cleanup',
-    'remove every trace from the kernel and name each: links, pins, netfilter rules, mounts',
-    'sluice cleanup',
+    'remove every trace from the kernel and name each: links, pins, rules, mounts',
+    'sluice cleanup --drain',
   )
     .addOption(bpfRootOption())
+    .addOption(
+      option(
+        '--drain',
+        'hand the connections that are being translated over to netfilter first, instead of ending them',
+      ).default(false),
+    )
+    .addOption(
+      option('--kube-proxy', "remove what kube-proxy left in any of its modes, and nothing of Sluice's")
+        .default(false)
+        .conflicts('drain'),
+    )
     .addHelpText(
       'after',
-      '\nConnections that are being translated end. Stop the daemon first. Running it again is harmless.',
+      '\nStop whose traces these are first: the daemon, or kube-proxy. Running it again is harmless.',
     )
-    .action((options: RootOption) => commands.cleanup({ bpfRoot: options.bpfRoot }))
+    .action(({ bpfRoot, drain, kubeProxy }: CleanupOptions) =>
+      commands.cleanup({ bpfRoot, drain, kubeProxy }),
+    )
 }
 
 function subcommand(program: Command, name: string, summary: string, example: string): Command {

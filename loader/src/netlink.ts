@@ -16,7 +16,7 @@ import {
 import { inNetworkNamespace } from './netns.ts'
 
 /** The protocols this socket is used for, and their numbers. */
-const FAMILIES = { route: 0, sock_diag: 4, netfilter: 12 } as const
+const FAMILIES = { route: 0, sock_diag: 4, netfilter: 12, generic: 16 } as const
 /** A netlink protocol. */
 export type NetlinkFamily = keyof typeof FAMILIES
 

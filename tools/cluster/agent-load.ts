@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from './agent-client.ts'
 import { createClient } from './agent-client.ts'
 import type { LoadInput, LoadReport } from './agent-protocol.ts'
+import { type StreamAnswer, stream } from './agent-stream.ts'
 
 const REPORT_TIMEOUT_MS = 10_000
 
@@ -57,23 +58,31 @@ export class Load {
 
   async #run(): Promise<void> {
     const { signal } = this.#stop
+    if (this.#input.mode === 'stream') {
+      await stream(this.#input, (answer) => this.#count(answer), signal)
+      return
+    }
     let client: Client | undefined
     while (!signal.aborted) {
       client ??= createClient(this.#input)
       const answer = await client.ask()
-      if (answer.ok) {
-        this.#answered += 1
-        this.#backends[answer.backend] = (this.#backends[answer.backend] ?? 0) + 1
-      } else {
-        this.#failures.push({ error: answer.error, atMs: Math.round(performance.now() - this.#start) })
-      }
+      this.#count(answer)
       if (this.#input.mode === 'new' || !answer.ok) {
         client.close()
         client = undefined
       }
-      for (const wake of this.#waiting) wake()
       await delay(this.#input.intervalMs ?? 50, undefined, { signal }).catch(() => undefined)
     }
     client?.close()
+  }
+
+  #count(answer: StreamAnswer): void {
+    if (answer.ok) {
+      this.#answered += 1
+      this.#backends[answer.backend] = (this.#backends[answer.backend] ?? 0) + 1
+    } else {
+      this.#failures.push({ error: answer.error, atMs: Math.round(performance.now() - this.#start) })
+    }
+    for (const wake of this.#waiting) wake()
   }
 }

@@ -83,8 +83,12 @@ export interface Opened {
 }
 
 export interface LoadInput extends Target {
-  /** `keep`: a line every interval on connections that stay open. `new`: a new connection every interval. */
-  readonly mode: 'keep' | 'new'
+  /**
+   * `keep`: a line every interval on connections that stay open. `new`: a new connection every interval. `stream`: lines on
+   * one connection that wait for no answers; a failure is what is not answered before the load has ended, or comes from
+   * another backend, or to one that sees another client.
+   */
+  readonly mode: 'keep' | 'new' | 'stream'
   /** How many such clients. Default 1. */
   readonly clients?: number
   /** Between two lines of one client, in milliseconds. Default 50. */

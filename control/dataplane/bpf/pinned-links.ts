@@ -173,6 +173,14 @@ export async function removeLinks(bpfRoot: string): Promise<string[]> {
   return removed
 }
 
+/** Takes the programs on sockets off their hooks, those that are pinned below a root; with a name for each. */
+export function removeSocketLinks(bpfRoot: string): string[] {
+  const folder = linksFolder(bpfRoot)
+  return listLinks(folder)
+    .filter(isCgroupLinkName)
+    .flatMap((name) => (removeLink(folder, name) ? [describeLink(name, join(folder, name))] : []))
+}
+
 function describeLink(name: string, path: string): string {
   const ifindex = deviceOfLinkName(name)
   const direction = name.split('-')[1] ?? ''

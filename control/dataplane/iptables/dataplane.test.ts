@@ -363,7 +363,7 @@ COMMIT
     await iptables.run(['iptables-legacy-restore', '--noflush'], text)
     assert.deepEqual(await removeServiceRules({ whose: 'ours', ...kernel }), [])
     assert.match(iptables.saved('iptables-legacy', 'nat'), /KUBE-SERVICES/)
-    assert.equal((await removeServiceRules({ whose: 'anyones', ...kernel })).length, 3)
+    assert.equal((await removeServiceRules({ whose: 'kube-proxys', ...kernel })).length, 3)
     assert.doesNotMatch(iptables.saved('iptables-legacy', 'nat'), /KUBE/)
   })
 })

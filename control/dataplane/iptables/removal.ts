@@ -13,8 +13,8 @@ import { PROBE } from './probe-rules.ts'
 import { type Sysctls, systemSysctls } from './sysctls.ts'
 
 export interface RemovalOptions {
-  /** `ours`: only where the marker says that Sluice wrote them. */
-  readonly whose: 'ours' | 'anyones'
+  /** By the marker: it says that Sluice wrote the rules of this flavour and family. */
+  readonly whose: 'ours' | 'kube-proxys'
   /** Both when left out. */
   readonly flavours?: readonly Flavour[]
   readonly run?: RunCommand
@@ -24,10 +24,11 @@ export interface RemovalOptions {
 /** The marker goes last: what could not be removed is still known as ours. */
 const TABLES: readonly Table[] = ['nat', 'filter', 'mangle']
 
-/** Of kube-proxy's releases before 1.28, by table; they made no others that today's does not make. */
+/** Of kube-proxy's releases before 1.28 and of its ipvs mode, by table; they made no others that today's does not make. */
 const FORMER_CHAINS: Readonly<Record<Table, RegExp>> = {
-  nat: /^KUBE-(?:XLB-\S+|MARK-DROP|PORTALS-(?:CONTAINER|HOST)|NODEPORT-(?:CONTAINER|HOST))$/,
-  filter: /^KUBE-NODEPORT-NON-LOCAL$/,
+  nat: /^KUBE-(?:XLB-\S+|MARK-DROP|PORTALS-(?:CONTAINER|HOST)|NODEPORT-(?:CONTAINER|HOST)|LOAD-BALANCER|NODE-PORT)$/,
+  filter:
+    /^KUBE-(?:NODEPORT-NON-LOCAL|NODE-PORT|(?:SOURCES|SOURCE-RANGES)-FIREWALL|IPVS-FILTER|IPVS-OUT-FILTER)$/,
   mangle: /^$/,
 }
 
@@ -46,7 +47,7 @@ export async function removeServiceRules(options: RemovalOptions): Promise<reado
     for (const family of ['ipv4', 'ipv6'] as const) {
       const iptables = await openIptables(family, flavour, { run })
       const saved = (await iptables?.saveAll()) ?? ''
-      if (iptables === undefined || (whose === 'ours' && !isMarked(saved))) continue
+      if (iptables === undefined || isMarked(saved) !== (whose === 'ours')) continue
       const removals = TABLES.map((table) => ({ table, ...removalOf(saved, table, whose) }))
       const text = removals.map((removal) => removal.text).join('')
       if (text === '') continue
@@ -79,7 +80,7 @@ export function removalOf(saved: string, table: Table, whose: RemovalOptions['wh
   const withFirewall = table === 'filter' && !hasKubeletHint(saved) && isFirewallOurs(lines)
   const isOwn = (chain: string) =>
     isOwnChain(table, chain) ||
-    (whose === 'anyones' && FORMER_CHAINS[table].test(chain)) ||
+    (whose === 'kube-proxys' && FORMER_CHAINS[table].test(chain)) ||
     (withFirewall && chain === KUBELET_FIREWALL)
   const chains = lines.flatMap((line) => /^:(\S+) /.exec(line)?.[1] ?? []).filter(isOwn)
   if (chains.length === 0) return { text: '', chains }
