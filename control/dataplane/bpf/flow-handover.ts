@@ -5,6 +5,7 @@
  * flow's packets wait at the edge, in both directions: any of them would bring the old one back, or be taken for a new
  * connection. When the flow is gone from the table its packets pass, and netfilter translates them.
  */
+import { getPriority, setPriority } from 'node:os'
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises'
 import { type BpfMap, EXCHANGE_LIMIT, NetlinkError, type NetlinkRequest, type NetlinkSocket } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
@@ -22,8 +23,15 @@ import {
 import { conntrackTuple, heldAnswers, heldFlow, judge, translationOf } from './handover-plan.ts'
 import { isBpfErrno } from './pinned-links.ts'
 
-/** So long packets wait at most. */
+/** So long packets wait at most: what could not be begun by then is released, and tried again. */
 const HOLD_MS = 50
+/**
+ * When this process dies, packets go on after so long. Not sooner: while it only has to wait for a processor, a packet that
+ * went on would be a new connection to netfilter, which gives it another port, and the backend does not know it.
+ */
+const FORSAKEN_MS = 1000
+/** Nobody goes before this process while packets wait. */
+const URGENT = -20
 /** A packet that was past the table when its flow was held has left the node by then, or netfilter has seen it. */
 const GRACE_MS = 3
 /** Held at a time. */
@@ -67,7 +75,13 @@ export interface HandoverOptions {
 export async function handOverFlows(options: HandoverOptions): Promise<HandoverReport> {
   const families = options.maps.map((maps) => new FamilyHandover(maps, options))
   for (const family of families) family.drain()
-  for (const family of families) await family.handOver()
+  const priority = getPriority()
+  trySetPriority(URGENT)
+  try {
+    for (const family of families) await family.handOver()
+  } finally {
+    trySetPriority(priority)
+  }
   return {
     handedOver: families.reduce((sum, { handedOver }) => sum + handedOver, 0),
     lost: families.reduce((sum, { lost }) => sum + lost, 0),
@@ -170,18 +184,19 @@ class FamilyHandover {
   /** How many of them netfilter has afterwards. The others go on as before. */
   #handOver(candidates: readonly Candidate[]): number {
     const planned = this.#plan(candidates)
-    const untilMs = this.#clockMs() + HOLD_MS
-    this.#setState({ heldUntil: untilMs >>> 0 })
+    const startMs = this.#clockMs()
+    this.#setState({ heldUntil: (startMs + FORSAKEN_MS) >>> 0 })
     const held = planned.flatMap((plan) => this.#hold(plan))
     // Nothing else runs in this process until they are released: it could take long.
     sleep(GRACE_MS)
     let waiting: readonly Planned[] = held
-    const isInTime = () => this.#clockMs() < untilMs - GRACE_MS
+    const isInTime = () => this.#clockMs() - startMs < HOLD_MS - GRACE_MS
     for (let attempt = 0; attempt < ATTEMPTS && waiting.length > 0 && isInTime(); attempt += 1) {
       waiting = this.#exchangeEntries(waiting)
     }
     for (const plan of waiting) this.#release(plan)
     const done = held.length - waiting.length
+    this.#log.debug('handed flows over', { flows: done, heldMs: this.#clockMs() - startMs })
     this.handedOver += done
     return done
   }
@@ -287,6 +302,13 @@ function succeeds(act: () => void): boolean {
     if (['ENOENT', 'EEXIST', 'E2BIG'].some((name) => isBpfErrno(error, name))) return false
     throw error
   }
+}
+
+/** A process that may not goes without: it is only less likely to be in time. */
+function trySetPriority(priority: number): void {
+  try {
+    setPriority(priority)
+  } catch {}
 }
 
 function sleep(milliseconds: number): void {
