@@ -13,3 +13,9 @@ If you know another tool:
 
 services, backends and flows read the maps pinned in the kernel: they need root, and no daemon.
 Exit codes: 0 done, 1 it failed, 2 it cannot be done like this: an option, a privilege or the kernel must change.`
+
+/** commander's words, as every other error of this program looks. */
+export function errorText(text: string): string {
+  const isLost = text.startsWith('error: unknown command') && !text.includes('Did you mean')
+  return `${text.replace(/^error: /, 'sluice: ')}${isLost ? '(sluice --help lists the commands)\n' : ''}`
+}

@@ -224,3 +224,14 @@ export function parseProtocol(text: string): ProtocolName {
   if (protocol === undefined) throw new Refusal(`It takes ${PROTOCOLS.join(', ')}.`)
   return protocol
 }
+
+/** Those of a command that has more, alone. */
+export function factOptions(options: FactOptions): FactOptions {
+  return {
+    bpfRoot: options.bpfRoot,
+    output: options.output,
+    service: options.service,
+    protocol: options.protocol,
+    family: options.family,
+  }
+}

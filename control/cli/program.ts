@@ -9,7 +9,7 @@ import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
 import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
 import type { NodePortAddresses } from '../model/settings.ts'
 import { DEVICE_OPTIONS, type DevicePatterns, devicePatterns, parseGlobs } from './device-options.ts'
-import { HINTS } from './hints.ts'
+import { errorText, HINTS } from './hints.ts'
 import { DEFAULT_NODE_PORT_RANGE, parseNodePortAddresses, parseNodePortRange } from './node-port-options.ts'
 import {
   ATTACH_OPTIONS,
@@ -21,6 +21,7 @@ import {
   FAMILIES,
   type FactOptions,
   type FlowOptions,
+  factOptions,
   OWN_MARK_BITS,
   PROTOCOLS,
   type ProbeOptions,
@@ -476,22 +477,6 @@ function addFactOptions(command: Command): Command {
     .addOption(option('--family <FAMILY>', `only this IP family: ${FAMILIES.join(', ')}`, parseFamily))
     .addOption(outputOption())
     .addOption(bpfRootOption())
-}
-
-function factOptions(options: FactOptions): FactOptions {
-  return {
-    bpfRoot: options.bpfRoot,
-    output: options.output,
-    service: options.service,
-    protocol: options.protocol,
-    family: options.family,
-  }
-}
-
-/** commander's words, as every other error of this program looks. */
-function errorText(text: string): string {
-  const isLost = text.startsWith('error: unknown command') && !text.includes('Did you mean')
-  return `${text.replace(/^error: /, 'sluice: ')}${isLost ? '(sluice --help lists the commands)\n' : ''}`
 }
 
 /** As commander hands them over: by the long names of the options. */
