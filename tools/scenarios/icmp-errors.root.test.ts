@@ -77,6 +77,8 @@ const UPLOAD = 20_000_000
 const PATH_MTU = 1450
 /** What is under way until the first error arrives, and a few: far less than the packets of the upload. */
 const ERRORS_MAX = 30
+/** Which IPv6 leaves out of its length. */
+const IPV6_HEADER = 40
 
 for (const family of FAMILIES) {
   describe(`B03 ${family}: a node with a second NIC, and a path of ${PATH_MTU} bytes to the backend`, () => {
@@ -111,6 +113,8 @@ for (const family of FAMILIES) {
       await node.exec(['ip', ip, 'route', 'add', elsewhere, 'via', router])
       await node.exec(['ip', ip, 'route', 'replace', pods, 'via', gateway, 'mtu', String(PATH_MTU)])
       await stage.cluster.client.exec(['nft', '-f', '-'], { input: witness(family, address) })
+      // Segments leave one by one, so that the witness sees their sizes.
+      await stage.cluster.client.exec(['ip', 'link', 'set', 'eth0', 'gso_max_segs', '1'])
       await eventuallyFrom(() => stage.cluster.client.request({ to: nodePort, timeoutMs: 500 }), ['p5'])
     })
     after(() => stage[Symbol.asyncDispose]())
@@ -118,18 +122,23 @@ for (const family of FAMILIES) {
     async function uploadLearns(): Promise<string> {
       const { client } = stage.cluster
       await client.exec(['nft', 'reset', 'counters'])
+      await client.exec(['nft', 'flush', 'set', 'inet', 'witness', 'begun'])
       await client.exec(['ip', ip, 'route', 'flush', 'cache'])
       const [answer] = await client.request({ to: nodePort, bytes: UPLOAD, timeoutMs: 30_000 })
       assert.ok(answer?.ok, JSON.stringify(answer))
       assert.equal(answer.echo.length, UPLOAD)
       assert.equal(await mtuTo(stage, 'client', address), PATH_MTU)
-      const [right, wrong] = await Promise.all(['right', 'wrong'].map(errors))
+      const [right, wrong, large, again] = await Promise.all(
+        ['right', 'wrong', 'large', 'again'].map(packets),
+      )
       assert.equal(wrong, 0, `all errors come from ${address}`)
       assert.ok(right !== undefined && right > 0 && right <= ERRORS_MAX, `${right} errors`)
+      assert.ok(large !== undefined && large > 0, 'the witness sees full-size segments')
+      assert.ok(again !== undefined && again < 5, `${again} of ${large} full-size segments were sent again`)
       return `${UPLOAD} bytes up, the client learned ${PATH_MTU} from ${right} errors of ${address}`
     }
 
-    async function errors(counter: string): Promise<number> {
+    async function packets(counter: string): Promise<number> {
       const { stdout } = await stage.cluster.client.exec([
         'nft',
         'list',
@@ -156,18 +165,28 @@ function withoutDad(family: Family): readonly string[] {
   return family === 'ipv6' ? ['nodad'] : []
 }
 
-/** Counts "too big" at the client: from the address that it asked, and from others. */
+/**
+ * Counts "too big" at the client, from the address that it asked, and from others; and the segments it sends there that
+ * are larger than the path takes, and those of them that begin where another one did.
+ */
 function witness(family: Family, address: string): string {
-  const [tooBig, source] =
+  const [tooBig, ip, most] =
     family === 'ipv4'
-      ? ['icmp type destination-unreachable icmp code frag-needed', 'ip saddr']
-      : ['icmpv6 type packet-too-big', 'ip6 saddr']
+      ? ['icmp type destination-unreachable icmp code frag-needed', 'ip', PATH_MTU]
+      : ['icmpv6 type packet-too-big', 'ip6', PATH_MTU - IPV6_HEADER]
   return `table inet witness {
     counter right {}
     counter wrong {}
+    counter large {}
+    counter again {}
+    set begun { typeof tcp sequence; flags dynamic; size 65535; }
     chain arriving { type filter hook prerouting priority 0;
-      ${tooBig} ${source} ${address} counter name right
-      ${tooBig} ${source} != ${address} counter name wrong
+      ${tooBig} ${ip} saddr ${address} counter name right
+      ${tooBig} ${ip} saddr != ${address} counter name wrong
+    }
+    chain leaving { type filter hook postrouting priority 0;
+      ${ip} daddr ${address} ${ip} length > ${most} tcp sequence @begun counter name again
+      ${ip} daddr ${address} ${ip} length > ${most} counter name large add @begun { tcp sequence }
     }
   }`
 }

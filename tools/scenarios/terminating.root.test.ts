@@ -1,11 +1,15 @@
 /** Pods on their way out: what they have goes on, and new connections go where they should. */
 
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import type { Family, PodName, Stage } from '../cluster/index.ts'
 import { FAMILIES, formatSocketAddress, NODES, tally } from '../cluster/index.ts'
-import { assertAllFrom, eventuallyFrom, eventuallyLists, startNodes } from './kit.ts'
+import { assertAllFrom, eventually, eventuallyFrom, eventuallyLists, startNodes } from './kit.ts'
 import { manifest, type ServicePlan } from './objects.ts'
+
+const GET = join(import.meta.dirname, '../conformance/wire/http.ts')
+const HEALTH_PORT = 32_080
 
 const ROLL: ServicePlan = {
   name: 'roll',
@@ -14,6 +18,9 @@ const ROLL: ServicePlan = {
   nodePort: 31_001,
   pods: ['p1', 'p5'],
   externalTrafficPolicy: 'Local',
+  // There is one only for a load balancer.
+  ingress: ['198.51.100.80'],
+  healthCheckNodePort: HEALTH_PORT,
 }
 const CLUSTER_IP = { ipv4: '10.97.0.1:80', ipv6: '[fd00:10:97::1]:80' } as const
 const DNS = { ipv4: '10.97.0.2', ipv6: 'fd00:10:97::2' } as const
@@ -40,17 +47,43 @@ function describeTermination(family: Family): void {
 
     const fromOutside = (count = 4) =>
       stage.cluster.client.request({ to: nodePort, count, timeoutMs: 500, concurrency: 4 })
+    /** What a load balancer is told at the node: the code; or the error. */
+    async function health(): Promise<string> {
+      const url = `http://${formatSocketAddress({ address: NODES.n1[family], port: HEALTH_PORT })}/healthz`
+      const { stdout } = await stage.cluster.client.exec([process.execPath, GET, url])
+      const { status, error } = JSON.parse(stdout)
+      return error ?? String(status)
+    }
+
+    /** Polls until it is told to stop; resolves with the answers, those that follow their like left out. */
+    async function pollHealth(stop: AbortSignal): Promise<readonly string[]> {
+      const seen: string[] = []
+      while (!stop.aborted) {
+        const answer = await health()
+        if (answer !== seen.at(-1)) seen.push(answer)
+      }
+      return seen
+    }
+
     const fromInside = () => stage.cluster.pod('p4').request({ to: clusterIP, count: 4 })
 
     test('B15 the only pod of the node, policy Local: it serves to the end, then there is silence, then its successor', async () => {
       const { client } = stage.cluster
       const held = await client.open({ to: nodePort, count: 3 })
+      await eventually('the node is healthy', async () => (await health()) === '200')
       const load = await client.load({ to: nodePort, mode: 'new', clients: 2, intervalMs: 10 })
       await load.report(10)
+      const stop = new AbortController()
+      const polled = pollHealth(stop.signal)
 
       await become({ pods: ['p5'], terminating: ['p1'] }, ['p1'])
       await eventuallyFrom(fromInside, ['p5'])
+      await eventually('a load balancer is told', async () => (await health()) === '503')
       await load.report(20)
+      stop.abort()
+      const answers = await polled
+      assert.equal(answers.at(-1), '503')
+      assert.deepEqual(answers, answers.length === 1 ? ['503'] : ['200', '503'], 'told once, and for good')
       const { failures, backends } = await load.end()
       assert.deepEqual([failures, Object.keys(backends)], [[], ['p1']])
       assertAllFrom(await held.exchange(), 'p1')
@@ -60,6 +93,7 @@ function describeTermination(family: Family): void {
       assertAllFrom(await fromInside(), 'p5')
       await become({ pods: ['p5', 'p2'] }, ['p2'])
       assertAllFrom(await fromOutside(), 'p2')
+      await eventually('the node is healthy again', async () => (await health()) === '200')
       assertAllFrom(await held.exchange(), 'p1', 'what was open')
       await held.close()
     })
@@ -68,6 +102,7 @@ function describeTermination(family: Family): void {
       const held = await stage.cluster.client.open({ to: nodePort, count: 3 })
       await become({ pods: ['p2', 'p5'], terminating: ['p1'] }, ['p2'])
       assertAllFrom(await fromOutside(8), 'p2')
+      assert.equal(await health(), '200')
       assertAllFrom(await held.exchange(), 'p1')
       await held.close()
     })
