@@ -28,6 +28,7 @@ const report: ProbeReport = {
       class: 'external',
       why: 'routes lead through it to gateway 10.0.0.1',
       ingress: [
+        { id: 12, ours: false, by: 'xdp', filter: null },
         { id: 34, ours: true, by: 'tcx', filter: null },
         { id: 20, ours: false, by: 'tcx', filter: null },
       ],
@@ -52,9 +53,9 @@ WHAT            HERE  NEEDED  USED FOR  DETAIL
 tcx links       yes   yes     packets
 bpf_set_retval  no    no      refusals  no such helper; EPERM instead
 
-DEVICE  IFINDEX  CLASS     WHY                                         AT INGRESS          AT EGRESS
-lo            1  none      the loopback device                         -                   -
-eth0         12  external  routes lead through it to gateway 10.0.0.1  sluice, program 20  sluice (clsact), flower filter (priority 2)
+DEVICE  IFINDEX  CLASS     WHY                                         AT INGRESS                          AT EGRESS
+lo            1  none      the loopback device                         -                                   -
+eth0         12  external  routes lead through it to gateway 10.0.0.1  XDP program 12, sluice, program 20  sluice (clsact), flower filter (priority 2)
 
 No folder of manifests was given.
 `.slice(1),

@@ -11,8 +11,8 @@ export interface HookedProgram {
   /** The kernel's; null for a filter that is no BPF program. */
   readonly id: number | null
   readonly ours: boolean
-  readonly by: 'tcx' | 'clsact'
-  /** What a filter is, in words; null on tcx. */
+  readonly by: 'xdp' | 'tcx' | 'clsact'
+  /** What a filter is, in words; null for others. */
   readonly filter: string | null
 }
 
@@ -113,11 +113,11 @@ function probeTables(report: ProbeReport): string {
   return [headline(report), findings, devices, rules, notes].filter((part) => part !== '').join('\n')
 }
 
-/** In the order of the chain: `sluice, program 34, flower filter (priority 1)`. */
+/** In the order of the chain: `XDP program 7, sluice, program 34, flower filter (priority 1)`. */
 function hookText(programs: readonly HookedProgram[]): string {
   const texts = programs.map(({ id, ours, by, filter }) => {
     if (ours) return by === 'tcx' ? 'sluice' : 'sluice (clsact)'
-    return filter ?? `program ${id}`
+    return filter ?? (by === 'xdp' ? `XDP program ${id}` : `program ${id}`)
   })
   return texts.join(', ') || NONE
 }

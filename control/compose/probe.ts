@@ -37,6 +37,7 @@ import { EFFECT_TEXT } from '../dataplane/netfilter/foreign-rules.ts'
 import { type ClassifiedDevice, classifyDevices } from '../node/classify.ts'
 import { type NodeSnapshot, nodeAddresses as nodeAddressesOf } from '../node/state.ts'
 import { watchNode } from '../node/watch.ts'
+import { xdpPrograms } from '../node/xdp.ts'
 import { findForeignRules } from './foreign-rules.ts'
 import { OBJECT_FOLDER } from './objects.ts'
 import { startSource } from './start-source.ts'
@@ -56,13 +57,17 @@ export async function probeNode(options: ProbeOptions): Promise<ProbeReport> {
   const node = await currentNode()
   const devices = classifyDevices(node, internalIPs ?? [], devicePatterns)
   const own = ownPrograms(bpfRoot)
+  using netlink = openNetlink({ family: 'route' })
+  const xdp = await xdpPrograms(netlink)
+  const verdict = await verdictOf(missing(findings), missing(probePrivileges()).length === 0)
   return {
-    verdict: await verdictOf(missing(findings), missing(probePrivileges()).length === 0),
+    verdict,
     kernel: kernelText(),
     node: nodeName,
     findings,
-    devices: devices.map((device) => probeDevice(device, own)),
-    rules: await probeRules(node, nodePortRange),
+    devices: devices.map((device) => probeDevice(device, own, xdp.get(device.ifindex))),
+    // Rules of iptables stand where kube-proxy's do: nothing comes earlier to them.
+    rules: verdict.dataplane === 'bpf' ? await probeRules(node, nodePortRange) : [],
     notes: notesOf(nodeName, internalIPs),
   }
 }
@@ -205,14 +210,21 @@ function ownPrograms(bpfRoot: string): ReadonlySet<number> {
   return new Set(ids)
 }
 
-function probeDevice(device: ClassifiedDevice, own: ReadonlySet<number>): ProbedDevice {
+function probeDevice(
+  device: ClassifiedDevice,
+  own: ReadonlySet<number>,
+  xdp: number | undefined,
+): ProbedDevice {
   const { ifindex, name, why } = device
   return {
     ifindex,
     name,
     class: device.class,
     why,
-    ingress: hooked(ifindex, 'ingress', own),
+    ingress: [
+      ...(xdp === undefined ? [] : [{ id: xdp, ours: false, by: 'xdp' as const, filter: null }]),
+      ...hooked(ifindex, 'ingress', own),
+    ],
     egress: hooked(ifindex, 'egress', own),
   }
 }
