@@ -8,8 +8,10 @@ import { type NftBaseChain, parseIptablesRules, parseNftChains, parseNftRules } 
 
 /** nft's and iptables' priority of destination NAT. */
 const DSTNAT_PRIORITY = -100
-/** Chains of one table that are looked into: what is behind more is not told. */
+/** Chains that are looked into behind one: a rule that leads to another one is taken for the end of the way. */
 const CHAINS_MAX = 64
+/** How far they are followed. What translates need not be: one rule behind the first jump tells that it is a proxy's. */
+const JUMPS_MAX = { filter: 16, nat: 1 } as const
 const LEGACY_TABLES = ['raw', 'mangle', 'nat'] as const
 
 export interface ReadForeignRulesOptions {
@@ -45,7 +47,7 @@ async function readLegacy({
         name: 'PREROUTING',
         isNat: table === 'nat',
       } as const
-      found.push({ ...base, ...(await follow(base.name, list)) })
+      found.push({ ...base, ...(await follow(base.name, JUMPS_MAX[base.isNat ? 'nat' : 'filter'], list)) })
     }
   }
   return found
@@ -61,7 +63,9 @@ async function readNft({ run, ownTable }: ReadForeignRulesOptions): Promise<Fore
       const answer = await run(['nft', '-y', '-t', 'list', 'chain', family, table, chain])
       return answer.code === 0 ? parseNftRules(answer.stdout) : undefined
     }
-    found.push({ tool: 'nft', family, table, name, isNat: type === 'nat', ...(await follow(name, list)) })
+    const isNat = type === 'nat'
+    const chains = await follow(name, JUMPS_MAX[isNat ? 'nat' : 'filter'], list)
+    found.push({ tool: 'nft', family, table, name, isNat, ...chains })
   }
   return found
 }
@@ -71,24 +75,29 @@ function isBeforeRouting({ hook, type, priority }: NftBaseChain): boolean {
   return hook === 'prerouting' && (type === 'nat' || priority < DSTNAT_PRIORITY)
 }
 
-/** A chain's rules, and those of the chains that it leads to. */
+/** A chain's rules, and those of the chains that it leads to, over so many jumps. */
 async function follow(
   name: string,
+  jumps: number,
   list: (chain: string) => Promise<ForeignRule[] | undefined>,
 ): Promise<Pick<ForeignChain, 'rules' | 'chains'>> {
   const rules = (await list(name)) ?? []
   const chains = new Map<string, readonly ForeignRule[]>()
   const asked = new Set<string>()
-  const waiting = [...rules]
-  for (let rule = waiting.shift(); rule !== undefined; rule = waiting.shift()) {
-    const { jump } = rule
-    if (jump === undefined || rule.isHarmless || asked.has(jump) || asked.size >= CHAINS_MAX) continue
-    asked.add(jump)
-    const inner = await list(jump)
-    // A target that is no chain: the rule ends there.
-    if (inner === undefined) continue
-    chains.set(jump, inner)
-    waiting.push(...inner)
+  let level: readonly ForeignRule[] = rules
+  for (let i = 0; i < jumps; i++) {
+    const targets = new Set(level.flatMap(({ jump, isHarmless }) => (isHarmless ? [] : (jump ?? []))))
+    const inner: (readonly ForeignRule[])[] = []
+    for (const target of targets) {
+      if (asked.has(target) || asked.size >= CHAINS_MAX) continue
+      asked.add(target)
+      const found = await list(target)
+      // A target that is no chain: the rule ends there.
+      if (found === undefined) continue
+      chains.set(target, found)
+      inner.push(found)
+    }
+    level = inner.flat()
   }
   return { rules, chains }
 }
