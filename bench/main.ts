@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { measureConnections } from './connections.ts'
 import { removePinsAtExit } from './datapath.ts'
+import { measureIptables } from './iptables.ts'
 import { thisMachine } from './machine.ts'
 import { measurePackets } from './packets.ts'
 import { type Finding, resultsJson, textTable, updatePage } from './result.ts'
@@ -22,6 +23,7 @@ const GROUPS: Readonly<Record<string, () => Promise<Finding[]>>> = {
   connections: measureConnections,
   scale: measureScale,
   source: measureSource,
+  iptables: measureIptables,
 }
 
 async function main(wanted: readonly string[]): Promise<number> {

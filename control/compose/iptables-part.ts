@@ -3,7 +3,8 @@
 import type { RunOptions } from '../cli/options.ts'
 import type { SyncReport } from '../dataplane/dataplane.ts'
 import { IptablesDataplane, NoIptablesError } from '../dataplane/iptables/dataplane.ts'
-import type { LocalPods } from '../dataplane/iptables/rule-settings.ts'
+import type { Counter, LocalPods } from '../dataplane/iptables/rule-settings.ts'
+import type { Reconciled } from '../dataplane/iptables/stale-conntrack.ts'
 import type { Logger } from '../log.ts'
 import { parseCidr } from '../model/address.ts'
 import type { AvailableScheduler } from '../model/schedulers.ts'
@@ -11,10 +12,12 @@ import type { ModelSettings } from '../model/settings.ts'
 import type { Family } from '../model/types.ts'
 import { type DataplanePart, type PartOptions, UnfitError } from './dataplane-part.ts'
 import { kernelHas } from './host.ts'
+import { lookAtIptables } from './iptables-metrics.ts'
 import { packetSettings } from './settings.ts'
 
 /** kube-proxy's `syncPeriod`, by which it looks, too. */
 const FLUSH_CHECK_INTERVAL_MS = 30_000
+const COUNTERS_INTERVAL_MS = 5000
 
 const FAMILIES: readonly Family[] = ['ipv4', 'ipv6']
 
@@ -27,6 +30,8 @@ const NOTHING_WRITTEN: SyncReport = { written: 0, deleted: 0, unchanged: 0, fail
 export async function startIptablesPart(parts: PartOptions): Promise<DataplanePart> {
   const { options, log, signal } = parts
   const model = iptablesModel(options)
+  const reconciled: Reconciled[] = []
+  let packets: ReadonlyMap<Counter, bigint> = new Map()
   const dataplane = new IptablesDataplane({
     families: FAMILIES.filter(kernelHas),
     masqueradeMark: packetSettings(options).marks.masquerade,
@@ -34,6 +39,7 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
     scheduler: model.scheduler,
     log,
     signal,
+    reconciled: (what) => reconciled.push(what),
   })
   const adopted = await start(dataplane, log)
   tellOfPods(options, log)
@@ -56,7 +62,8 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
       syncAll = ask
     },
     synced: () => {},
-    look: () => {},
+    look: (metrics) =>
+      lookAtIptables(metrics, { counts: dataplane.counts(), reconciled: reconciled.splice(0), packets }),
     repetitions: [
       {
         name: 'the look whether somebody flushed the rules',
@@ -65,6 +72,13 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
           if (!(await dataplane.isFlushed())) return
           log.warn('somebody has flushed the rules of services: they are written again')
           syncAll()
+        },
+      },
+      {
+        name: 'the look at the counters of packets',
+        intervalMs: COUNTERS_INTERVAL_MS,
+        act: async () => {
+          packets = await dataplane.packets()
         },
       },
     ],

@@ -6,17 +6,36 @@ import { makeCluster, makeEndpoint, makeNodeFacts, makeService, makeSlice } from
 import { METRICS, type Metric } from '../server/metrics-table.ts'
 import type { SyncOutcome } from '../sync/parts.ts'
 import { lookAtBpf } from './bpf-metrics.ts'
+import { lookAtIptables } from './iptables-metrics.ts'
 import { keepMetrics } from './metrics.ts'
 
 test('a scrape has every metric, with what happened and how things are', () => {
   const keeper = keepMetrics({
     families: ['ipv4', 'ipv6'],
     choice: { dataplane: 'bpf', reason: 'fits' },
-    dataplane: (metrics) =>
+    // Of both, though a daemon has one of them.
+    dataplane: (metrics) => {
       lookAtBpf(metrics, (reason) => (reason === dropReason.FLOWS_FULL ? 5n : 0n), {
         attached: 3,
         failed: 1,
-      }),
+      })
+      lookAtIptables(metrics, {
+        counts: new Map([
+          [
+            'ipv4',
+            { rules: { filter: 7, nat: 9 }, written: { filter: 7, nat: 2 }, failures: 2, partialFailures: 1 },
+          ],
+        ]),
+        reconciled: [
+          { family: 'ipv4', durationMs: 3, deleted: 2 },
+          { family: 'ipv4', durationMs: 3, deleted: 4 },
+        ],
+        packets: new Map([
+          ['ct_state_invalid_dropped_pkts', 8n],
+          ['localhost_nps_accepted_pkts', 6n],
+        ]),
+      })
+    },
     freshness: () => [
       { kind: 'Service', ageMs: 1500, isStalled: false },
       { kind: 'EndpointSlice', ageMs: undefined, isStalled: true },
@@ -67,6 +86,14 @@ test('a scrape has every metric, with what happened and how things are', () => {
     'sluice_attached_devices 3',
     'sluice_unattached_devices 1',
     'sluice_health_check_node_ports 2',
+    'kubeproxy_sync_proxy_rules_iptables_total{table="nat",ip_family="IPv4"} 9',
+    'kubeproxy_sync_proxy_rules_iptables_last{table="nat",ip_family="IPv4"} 2',
+    'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"} 2',
+    'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total{ip_family="IPv4"} 1',
+    'kubeproxy_conntrack_reconciler_sync_duration_seconds_count{ip_family="IPv4"} 2',
+    'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 6',
+    'kubeproxy_iptables_ct_state_invalid_dropped_packets_total 8',
+    'kubeproxy_iptables_localhost_nodeports_accepted_packets_total 6',
   ]) {
     assert.ok(text.split('\n').includes(line), `${line} is not in\n${text}`)
   }

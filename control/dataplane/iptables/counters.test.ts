@@ -13,6 +13,7 @@ function socketThatSays(errno: number | undefined): CounterSocket & { readonly r
     async request(request) {
       requests.push(request)
       if (errno !== undefined) throw new NetlinkError('request', errno)
+      return []
     },
   }
 }

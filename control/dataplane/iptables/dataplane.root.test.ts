@@ -175,9 +175,12 @@ for (const flavour of ['nft', 'legacy'] as const) {
       })
     }
 
-    test('a process of the node reaches a node port at 127.0.0.1', async () => {
+    test('a process of the node reaches a node port at 127.0.0.1, and is counted', async () => {
+      const counted = async () => (await dataplane.packets()).get('localhost_nps_accepted_pkts')
+      assert.equal(await counted(), 0n)
       const answers = await cluster.node('n1').request({ to: `127.0.0.1:${NODE_PORT}`, count: MANY })
       assert.deepEqual([...new Set(backendsOf(answers))].sort(), ['p1', 'p5'])
+      assert.equal(await counted(), BigInt(MANY))
     })
 
     test("somebody's flush of everything is noticed and repaired, to the letter", async () => {

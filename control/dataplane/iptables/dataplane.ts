@@ -12,7 +12,7 @@ import type { Dataplane, Restored, SyncReport } from '../dataplane.ts'
 import { type RunCommand, runCommand } from '../netfilter/command.ts'
 import { detectFlavour, type Flavour, otherFlavour } from '../netfilter/flavour.ts'
 import { isMarked, MARKER } from './canary.ts'
-import { ensureCounters } from './counters.ts'
+import { ensureCounters, readCounters } from './counters.ts'
 import { type FamilyCounts, FamilyRules, type VariableSettings } from './family-rules.ts'
 import { IptablesError, openIptables } from './iptables.ts'
 import { CANARY } from './jump-rules.ts'
@@ -73,6 +73,7 @@ export class IptablesDataplane implements Dataplane {
   readonly #conntrack: StaleConntrack
   #rules: readonly FamilyRules[] = []
   #flavour: Flavour | undefined
+  #counters: ReadonlySet<Counter> = new Set()
   readonly #refused = new Map<Family, unknown>()
   /** What was told of the other flavour's rules; they are looked at once. */
   #hasLookedAtOther = false
@@ -112,6 +113,11 @@ export class IptablesDataplane implements Dataplane {
     return new Map(this.#rules.map((rules) => [rules.family, rules.counts]))
   }
 
+  /** How many packets the rules have counted in the counters that the kernel has. Rejects with NetlinkError. */
+  async packets(): Promise<ReadonlyMap<Counter, bigint>> {
+    return this.#withNetfilter((netlink) => readCounters(netlink, this.#counters))
+  }
+
   /**
    * Finds out what the node has, by writing rules of each kind and removing them again. No chain of services is touched:
    * what is there serves until the first sync. Throws NoIptablesError when no family can be served.
@@ -123,7 +129,8 @@ export class IptablesDataplane implements Dataplane {
     if (choice === undefined) throw new NoIptablesError('neither flavour of iptables works here')
     this.#flavour = choice.flavour
     log.info(`iptables: flavour ${choice.flavour}, ${choice.why}`)
-    const counters = await this.#ensureCounters()
+    const counters = await this.#withNetfilter(ensureCounters)
+    this.#counters = counters
     const dropInvalid = (this.#sysctls.read(LIBERAL) ?? '0') === '0'
     const rules: FamilyRules[] = []
     for (const family of this.#options.families) {
@@ -217,10 +224,10 @@ export class IptablesDataplane implements Dataplane {
 
   readonly #openNetfilter = () => this.#options.openNetfilter?.() ?? openNetlink({ family: 'netfilter' })
 
-  async #ensureCounters(): Promise<ReadonlySet<Counter>> {
+  async #withNetfilter<T>(act: (netlink: Pick<NetlinkSocket, 'request'>) => Promise<T>): Promise<T> {
     const netlink = this.#openNetfilter()
     try {
-      return await ensureCounters(netlink)
+      return await act(netlink)
     } finally {
       netlink.close()
     }
