@@ -7,6 +7,7 @@ import { connect } from 'node:net'
 import type { Answer, Reply, SocketAddress, Target } from './agent-protocol.ts'
 import { parseSocketAddress } from './agent-protocol.ts'
 import { readLines } from './lines.ts'
+import { patience } from './patience.ts'
 
 const TIMEOUT_MS = 3000
 
@@ -35,7 +36,7 @@ class Question {
   async ask(timeoutMs: number, send: (line: string) => void): Promise<Answer> {
     if (this.#failure !== undefined) return { ok: false, error: this.#failure }
     return await new Promise<Answer>((resolve) => {
-      const timer = setTimeout(() => this.settle({ ok: false, error: 'TIMEOUT' }), timeoutMs)
+      const timer = setTimeout(() => this.settle({ ok: false, error: 'TIMEOUT' }), patience(timeoutMs))
       this.#settle = (answer) => {
         clearTimeout(timer)
         this.#settle = undefined

@@ -5,6 +5,7 @@ import type { Client } from './agent-client.ts'
 import { createClient } from './agent-client.ts'
 import type { LoadInput, LoadReport } from './agent-protocol.ts'
 import { type StreamAnswer, stream } from './agent-stream.ts'
+import { patience } from './patience.ts'
 
 const REPORT_TIMEOUT_MS = 10_000
 
@@ -31,7 +32,7 @@ export class Load {
   async reportAfter(moreAnswers: number, timeoutMs = REPORT_TIMEOUT_MS): Promise<LoadReport> {
     const goal = this.#answered + moreAnswers
     const failures = this.#failures.length
-    const limit = AbortSignal.timeout(timeoutMs)
+    const limit = AbortSignal.timeout(patience(timeoutMs))
     while (this.#answered < goal && this.#failures.length === failures) {
       const { promise, resolve, reject } = Promise.withResolvers<void>()
       const late = (): void =>

@@ -91,6 +91,7 @@ export const ROOMS: readonly Room[] = [
   { place: 'loader/', mayImport: [] },
   { place: 'bpf/', mayImport: ['libbpf-ts', 'control/layout/'] },
   { place: 'bench/', mayImport: 'everything' },
+  { place: 'test-vm/', mayImport: 'everything' },
   // YAML has one door.
   { place: 'tools/apiserver/', mayImport: ['tools/', 'control/source/files/yaml.ts'] },
   // They run the control plane against the tests' own API server.
@@ -101,6 +102,8 @@ export const ROOMS: readonly Room[] = [
   // The page of the metrics comes from their table.
   { place: 'tools/gen/', mayImport: ['tools/', 'libbpf-ts', 'control/server/metrics-table.ts'] },
   { place: 'tools/', mayImport: ['tools/', 'libbpf-ts'] },
+  // Continuous integration boots other kernels too.
+  { place: 'tools/test/', mayImport: ['tools/', 'test-vm/'] },
   {
     place: 'tools/packets/',
     mayImport: ['libbpf-ts', 'control/layout/', 'control/model/address.ts'],

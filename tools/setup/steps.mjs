@@ -53,22 +53,30 @@ function execute(root, argv, env = {}) {
   throw new SetupError(`\`${argv.join(' ')}\` failed (${why})\n${output.join('\n')}`, 1)
 }
 
-/** Packages that matter to this user: without root the demo and the root tests do not run, so `run` ones may lack. */
-function packagesDue() {
-  return missingPackages(SYSTEM_PACKAGES, searchFolders()).filter(
-    (wanted) => wanted.use === 'build' || isRoot(),
+/**
+ * Packages that matter to this user: without root the demo and the root tests do not run, so `run` ones may lack.
+ *
+ * @param {boolean} forVm
+ */
+function packagesDue(forVm) {
+  return missingPackages(SYSTEM_PACKAGES, searchFolders()).filter(({ use }) =>
+    forVm ? use === 'vm' : use === 'build' || (use === 'run' && isRoot()),
   )
 }
 
-/** @type {Step} */
-const systemPackages = {
-  name: 'system packages',
+/**
+ * @param {string} name
+ * @param {boolean} forVm
+ * @returns {Step}
+ */
+const packagesStep = (name, forVm) => ({
+  name,
   due: () => {
-    const names = packagesDue().map((wanted) => wanted.name)
+    const names = packagesDue(forVm).map((wanted) => wanted.name)
     return names.length === 0 ? undefined : `installing ${names.join(', ')} with apt-get`
   },
   run: (root) => {
-    const names = packagesDue().map((wanted) => wanted.name)
+    const names = packagesDue(forVm).map((wanted) => wanted.name)
     const apt = searchFolders().binaries.some((folder) => existsSync(join(folder, 'apt-get')))
     if (!isRoot() || !apt) {
       const how = apt ? `sudo apt-get install ${names.join(' ')}` : "your distribution's package manager"
@@ -77,12 +85,17 @@ const systemPackages = {
     const quiet = { DEBIAN_FRONTEND: 'noninteractive' }
     execute(root, ['apt-get', 'update'], quiet)
     execute(root, ['apt-get', 'install', '--yes', '--no-install-recommends', ...names], quiet)
-    const still = packagesDue().map((wanted) => wanted.name)
+    const still = packagesDue(forVm).map((wanted) => wanted.name)
     if (still.length > 0) {
       throw new SetupError(`installed, and yet files of these packages are not found: ${still.join(', ')}`, 2)
     }
   },
-}
+})
+
+const systemPackages = packagesStep('system packages', false)
+
+/** What `npm run vm` needs beside all the rest: QEMU, and what makes images. */
+export const VM_PACKAGES = packagesStep('packages for virtual machines', true)
 
 /** PATH without our own node_modules: `npm ci` deletes the Node.js it would find there. */
 function outerPath() {

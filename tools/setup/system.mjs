@@ -13,7 +13,7 @@ const STANDARD_BIN = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bi
 /**
  * @typedef {object} SystemPackage
  * @property {string} name Debian's name of the package.
- * @property {'build' | 'run'} use `build`: nothing can be built without it. `run`: only the demo and the tests that need root use it.
+ * @property {'build' | 'run' | 'vm'} use `build`: nothing can be built without it. `run`: only the demo and the tests that need root use it. `vm`: only `npm run vm` does.
  * @property {readonly string[]} [binaries] Found on PATH or in the standard folders when the package is there.
  * @property {readonly string[]} [headers] Found below an include folder.
  * @property {readonly string[]} [libraries] Found in a library folder.
@@ -35,6 +35,17 @@ export const SYSTEM_PACKAGES = [
   { name: 'util-linux', use: 'run', binaries: ['nsenter', 'unshare'] },
   { name: 'mount', use: 'run', binaries: ['mount', 'umount'] },
   { name: 'curl', use: 'run', binaries: ['curl'] },
+  // QEMU, what takes a kernel's package apart, and what is in the guest only.
+  { name: 'qemu-system-x86', use: 'vm', binaries: ['qemu-system-x86_64'] },
+  { name: 'busybox-static', use: 'vm', binaries: ['busybox'] },
+  { name: 'kmod', use: 'vm', binaries: ['kmod', 'depmod', 'modprobe'] },
+  { name: 'e2fsprogs', use: 'vm', binaries: ['mke2fs'] },
+  { name: 'lz4', use: 'vm', binaries: ['lz4'] },
+  { name: 'xz-utils', use: 'vm', binaries: ['xz'] },
+  { name: 'wireguard-tools', use: 'vm', binaries: ['wg'] },
+  { name: 'conntrack', use: 'vm', binaries: ['conntrack'] },
+  { name: 'socat', use: 'vm', binaries: ['socat'] },
+  { name: 'shellcheck', use: 'vm', binaries: ['shellcheck'] },
 ]
 
 /** @param {string} path */

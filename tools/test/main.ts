@@ -1,5 +1,5 @@
 /**
- * `npm test`, or `node tools/test/main.ts [part of a path …]` for some files only: runs the checks
+ * `npm test`, or `node tools/test/main.ts [part of a path …]` for some files only (options.ts): runs the checks
  * and all tests, prints a line a file, then every failure and every reason for a skip, and as the
  * last line the counts. Exit code 1 when anything failed.
  */
@@ -9,8 +9,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { CHECKS, runCheck } from './checks.ts'
 import type { TestFile } from './discover.ts'
 import { findTestFiles, selectTestFiles } from './discover.ts'
+import { runKernels } from './kernels.ts'
 import type { Inventory } from './leftovers.ts'
 import { leftProcesses, newSince, RUN_VARIABLE, takeInventory } from './leftovers.ts'
+import { parseOptions, type RunOptions, USAGE } from './options.ts'
 import type { Result } from './results.ts'
 import { casesLines, closingLine, detailLines, resultLine } from './results.ts'
 import { runFile } from './run-file.ts'
@@ -24,7 +26,7 @@ const UNIT_FILES_AT_ONCE = 2
 const SETTLE_ATTEMPTS = 40
 const SETTLE_MS = 50
 
-async function main(filters: readonly string[]): Promise<void> {
+async function main({ filters, except, kernels }: RunOptions): Promise<void> {
   const run = String(process.pid)
   process.env[RUN_VARIABLE] = run
   const before = takeInventory()
@@ -44,11 +46,12 @@ async function main(filters: readonly string[]): Promise<void> {
   await inParallel(
     files.filter((file) => !file.needsRoot),
     UNIT_FILES_AT_ONCE,
-    async (file) => record(await runFile(ROOT, file.path)),
+    async (file) => record(await runFile(ROOT, file.path, except)),
   )
   for (const file of files.filter((each) => each.needsRoot)) {
-    record(isRoot() ? await runFile(ROOT, file.path) : skippedFile(file))
+    record(isRoot() ? await runFile(ROOT, file.path, except) : skippedFile(file))
   }
+  if (kernels) await runKernels(record)
   record(await leavesNothingBehind(run, before))
 
   for (const line of [...detailLines(results), ...casesLines(results)]) console.log(line)
@@ -96,4 +99,15 @@ async function leavesNothingBehind(run: string, before: Inventory): Promise<Resu
   }
 }
 
-await main(process.argv.slice(2))
+function readOptions(): RunOptions | undefined {
+  try {
+    return parseOptions(process.argv.slice(2))
+  } catch (error) {
+    console.error(`test: ${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)
+    process.exitCode = 2
+    return undefined
+  }
+}
+
+const options = readOptions()
+if (options !== undefined) await main(options)

@@ -4,13 +4,17 @@ import { join } from 'node:path'
 import type { EventData } from 'node:test'
 import { run } from 'node:test'
 import { inspect } from 'node:util'
+import { patience } from '../cluster/patience.ts'
 import { casesIn, type Failure, type Result, type Skip } from './results.ts'
 
 /** Not a measure of speed: a test that hangs must not hang the run. */
 const TEST_TIMEOUT_MS = 300_000
 
-/** Runs the file at `root`/`path`. Never rejects for what a test does: a crash is a failure of the file. */
-export async function runFile(root: string, path: string): Promise<Result> {
+/**
+ * Runs the file at `root`/`path`, without the tests whose names have one of the words of `except`. Never rejects for what
+ * a test does: a crash is a failure of the file.
+ */
+export async function runFile(root: string, path: string, except: readonly string[] = []): Promise<Result> {
   const start = performance.now()
   const failures: Failure[] = []
   const skips: Skip[] = []
@@ -23,7 +27,13 @@ export async function runFile(root: string, path: string): Promise<Result> {
   // What concerns the file as a whole is reported under the name of the file.
   const nameOf = (data: { readonly nesting: number; readonly name: string }): string[] =>
     data.name === file ? [] : [...names.slice(0, data.nesting), data.name]
-  const stream = run({ cwd: root, files: [file], isolation: 'process', timeout: TEST_TIMEOUT_MS })
+  const stream = run({
+    cwd: root,
+    files: [file],
+    isolation: 'process',
+    timeout: patience(TEST_TIMEOUT_MS),
+    testSkipPatterns: [...except],
+  })
   stream.on('test:start', (data) => {
     names[data.nesting] = data.name
   })

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { after, before, describe, test } from 'node:test'
 import type { NodeAddress } from '../../layout/node-addresses.ts'
@@ -131,11 +130,8 @@ address add fd77::3/64 dev eth0 nodad
     const netfilter = subject(lines)
     await netfilter.setOutput(outputChains([web4, web6, empty, empty6], ADDRESSES))
     assert.deepEqual(lines, [])
-    const server = python(PODS, SERVER)
+    const servers = await Promise.all(SERVED.map(serve))
     try {
-      const { stdout } = server
-      assert.ok(stdout !== null)
-      await once(createInterface(stdout), 'line')
       const [both, one] = [['10.77.0.2', '10.77.0.3'], /^fd77::[23]$/] as const
       for (const to of [
         ['10.96.0.1', 80],
@@ -153,58 +149,48 @@ address add fd77::3/64 dev eth0 nodad
       }
       assert.deepEqual(connectOften('10.96.0.2', 80, 1), ['ECONNREFUSED'])
     } finally {
-      server.kill('SIGKILL')
+      for (const server of servers) server.kill('SIGTERM')
     }
   })
 })
 
-/** Says with which of its addresses it was reached. */
-const SERVER = `
-import socket, threading
-def serve(address):
-    family = socket.AF_INET6 if ':' in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_SCTP)
-    listener.bind((address, 8080))
-    listener.listen(64)
-    return listener, address
-def answer(listener, address):
-    while True:
-        connection, _ = listener.accept()
-        connection.sendall(address.encode())
-        connection.recv(1)
-        connection.close()
-for pair in [serve(a) for a in ('10.77.0.2', '10.77.0.3', 'fd77::2', 'fd77::3')]:
-    threading.Thread(target=answer, args=pair).start()
-print('ready', flush=True)
-`
+const SERVED = ['10.77.0.2', '10.77.0.3', 'fd77::2', 'fd77::3']
 
-const CLIENT = `
-import errno, socket, sys
-address, port, times = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-for _ in range(times):
-    family = socket.AF_INET6 if ':' in address else socket.AF_INET
-    client = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_SCTP)
-    try:
-        client.connect((address, port))
-        print(client.recv(64).decode())
-    except OSError as error:
-        print(errno.errorcode[error.errno])
-    client.close()
-`
+/** A kind of address of socat. */
+const kindOf = (verb: 'LISTEN' | 'CONNECT', address: string): string =>
+  address.includes(':') ? `SCTP6-${verb}` : `SCTP4-${verb}`
+const bracketed = (address: string): string => (address.includes(':') ? `[${address}]` : address)
 
-function connectOften(address: string, port: number, times = 24): string[] {
-  const argv = ['netns', 'exec', NODE, 'python3', '-c', CLIENT, address, port.toString(), times.toString()]
-  return execFileSync('ip', argv, { encoding: 'utf8' }).trim().split('\n')
+/** A server at an address and port 8080, which says to everybody what its address is. Resolves when it listens. */
+async function serve(address: string): Promise<ChildProcess> {
+  const listen = `${kindOf('LISTEN', address)}:8080,bind=${bracketed(address)},fork`
+  const argv = ['netns', 'exec', PODS, 'socat', '-d', '-d', '-U', listen, `EXEC:echo ${address}`]
+  const server = spawn('ip', argv, { stdio: ['ignore', 'ignore', 'pipe'] })
+  const said: string[] = []
+  return await new Promise((resolve, reject) => {
+    createInterface(server.stderr).on('line', (line) => {
+      said.push(line)
+      if (/listening on/.test(line)) resolve(server)
+    })
+    server.on('exit', () => reject(new Error(`no SCTP server at ${address}: ${said.join('; ')}`)))
+  })
 }
 
-function python(namespace: string, text: string): ChildProcess {
-  const argv = ['netns', 'exec', namespace, 'python3', '-c', text]
-  return spawn('ip', argv, { stdio: ['ignore', 'pipe', 'inherit'] })
+/** What each of so many connections is told, or why there is none. */
+function connectOften(address: string, port: number, times = 24): string[] {
+  const connect = `socat -u ${kindOf('CONNECT', address)}:${bracketed(address)}:${port} - 2>&1`
+  const script = `for i in $(seq ${times}); do ${connect}; done; true`
+  const said = execFileSync('ip', ['netns', 'exec', NODE, 'sh', '-c', script], { encoding: 'utf8' })
+  return said
+    .trim()
+    .split('\n')
+    .map((line) => (/Connection refused/.test(line) ? 'ECONNREFUSED' : line))
 }
 
 /** The reason to skip; false where there is SCTP. */
 function whyNoSctp(): string | false {
-  const text = 'import socket; socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP)'
-  const { status, stderr } = spawnSync('python3', ['-c', text], { encoding: 'utf8' })
-  return status === 0 ? false : `this kernel has no SCTP sockets: ${stderr.trim().split('\n').at(-1) ?? ''}`
+  const argv = ['-u', '/dev/null', 'SCTP4-CONNECT:127.0.0.1:9']
+  const { stderr, error } = spawnSync('socat', argv, { encoding: 'utf8' })
+  if (error !== undefined) return 'socat is not installed'
+  return /Connection refused/.test(stderr) ? false : `this kernel has no SCTP sockets: ${stderr.trim()}`
 }

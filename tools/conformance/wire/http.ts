@@ -1,5 +1,7 @@
 /** `http.ts URL METHOD`: prints what a server answers, as JSON. A refusal is an answer too. */
 
+import { patience } from '../../cluster/patience.ts'
+
 const [url = '', method = 'GET'] = process.argv.slice(2)
 
 /** Far beyond what an answer takes. */
@@ -7,7 +9,7 @@ const LIMIT_MS = 5000
 
 async function answer(): Promise<object> {
   try {
-    const response = await fetch(url, { method, signal: AbortSignal.timeout(LIMIT_MS) })
+    const response = await fetch(url, { method, signal: AbortSignal.timeout(patience(LIMIT_MS)) })
     return {
       status: response.status,
       headers: Object.fromEntries(response.headers),

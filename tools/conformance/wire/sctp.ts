@@ -11,6 +11,7 @@ import {
   formatSocketAddress,
   type Member,
   POD_NAMES,
+  patience,
   type Reply,
 } from '../../cluster/index.ts'
 import {
@@ -71,7 +72,7 @@ export class SctpNetwork implements Disposable {
     this.#clients.set(key, client)
     try {
       client.begin()
-      const late = delay(timeoutMs, { ok: false, error: 'TIMEOUT' } as const, { ref: false })
+      const late = delay(patience(timeoutMs), { ok: false, error: 'TIMEOUT' } as const, { ref: false })
       return await Promise.race([promise, late])
     } finally {
       this.#clients.delete(key)

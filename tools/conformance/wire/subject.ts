@@ -1,6 +1,7 @@
 /** A set-up on the two nodes of the cluster of namespaces. */
 
 import { setTimeout as delay } from 'node:timers/promises'
+import { patience } from '../../cluster/index.ts'
 import { askersOf, type Instance, targetOf } from '../addresses.ts'
 import { type ClientAddress, judge, type Outcome } from '../judge.ts'
 import type { Subject } from '../play.ts'
@@ -50,7 +51,7 @@ export class WireSubject implements Subject {
   /** After a change: until it is as expected twice in a row, so that not chance alone decides. */
   async #ask(question: Question, settled: boolean): Promise<Outcome> {
     if (settled) return await ask(question)
-    const limit = AbortSignal.timeout(CHANGE_LIMIT_MS)
+    const limit = AbortSignal.timeout(patience(CHANGE_LIMIT_MS))
     let good = 0
     for (;;) {
       const outcome = await ask(question)

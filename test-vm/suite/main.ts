@@ -1,0 +1,41 @@
+/** `node test-vm/suite/main.ts KERNEL CHECK…`, in a guest: does the checks and writes what came of them into $RESULTS. */
+
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CHECKS, type Check, type Kernel, readKernels } from '../kernels.ts'
+import { type GuestReport, type Outcome, REPORT_FILE } from '../results.ts'
+import { fallback } from './fallback.ts'
+import { findFeatures, judgeFeatures } from './features.ts'
+import { loadAll } from './loads.ts'
+import { conformance, demo, links } from './plays.ts'
+import { attempt } from './run.ts'
+
+const features = findFeatures()
+
+const WORK: Readonly<Record<Check, (kernel: Kernel) => Outcome[] | Promise<Outcome[]>>> = {
+  features: (kernel) => judgeFeatures(kernel, features),
+  loads: loadAll,
+  demo,
+  conformance,
+  links,
+  fallback,
+}
+
+async function check(what: Check, kernel: Kernel): Promise<Outcome[]> {
+  console.log(`test-vm: ${what}`)
+  try {
+    return await WORK[what](kernel)
+  } catch (error) {
+    const detail = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    return [{ check: what, name: what, result: 'failed', detail }]
+  }
+}
+
+const [name, ...words] = process.argv.slice(2)
+const kernel = readKernels().find((each) => each.name === name)
+if (kernel === undefined) throw new Error(`test-vm/kernels.json has no kernel ${name}`)
+const outcomes: Outcome[] = []
+for (const what of CHECKS.filter((each) => words.includes(each)))
+  outcomes.push(...(await check(what, kernel)))
+const report: GuestReport = { release: attempt(['uname', '-r']).stdout.trim(), features, outcomes }
+writeFileSync(join(process.env['RESULTS'] ?? '.', REPORT_FILE), JSON.stringify(report))

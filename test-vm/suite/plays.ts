@@ -1,0 +1,49 @@
+/** What runs on the little cluster under this kernel: the demo, rows of the conformance table, links of every kind. */
+
+import type { Outcome } from '../results.ts'
+import { end, script } from './run.ts'
+
+/** The whole show; each of its checks counts. */
+export async function demo(): Promise<Outcome[]> {
+  const { code, stdout, stderr } = await script('tools/demo/main.ts', ['--once'])
+  const summary = /(\d+) (?:of (\d+) )?checks were (right|wrong)/.exec(stdout)
+  const name = 'npm start -- --once'
+  if (code === 0 && summary !== null) {
+    return [{ check: 'demo', name, result: 'passed', detail: `${summary[1]} checks` }]
+  }
+  return [{ check: 'demo', name, result: 'failed', detail: `exit code ${code}: ${end(stdout + stderr, 30)}` }]
+}
+
+/** Of each chapter of the table the beginning, and everything of traffic policies: a few dozen rows that ask each hook. */
+const ROWS = ['CIP-0*', 'NP-*', 'ETPL-*', 'REJ-*', 'AFF-*']
+
+export async function conformance(): Promise<Outcome[]> {
+  const args = ['--json', '--only', ROWS.join(',')]
+  const { code, stdout, stderr } = await script('tools/conformance/main.ts', args)
+  const line = stdout.split('\n').find((each) => each.startsWith('{'))
+  if (line === undefined) {
+    const detail = `exit code ${code}: ${end(stdout + stderr)}`
+    return [{ check: 'conformance', name: ROWS.join(' '), result: 'failed', detail }]
+  }
+  const { rows }: { readonly rows: readonly { id: string; result: string; reason?: string }[] } =
+    JSON.parse(line)
+  return rows.flatMap(({ id, result, reason = '' }): Outcome[] => {
+    if (result === 'not applicable') return []
+    const known = result === 'passed' || result === 'skipped' ? result : 'failed'
+    return [{ check: 'conformance', name: id, result: known, detail: reason }]
+  })
+}
+
+/** Test files about what the development machine's kernel may lack. */
+const LINK_TESTS = ['tools/scenarios/links.root.test.ts', 'control/dataplane/bpf/local-output.root.test.ts']
+
+/** By the project's own runner. A skip here is a failure: this is where it had to run. */
+export async function links(): Promise<Outcome[]> {
+  const { stdout, stderr } = await script('tools/test/main.ts', [...LINK_TESTS, '--except', 'tun:'])
+  const counts = /^(\d+) passed, (\d+) failed, (\d+) skipped$/m.exec(stdout)
+  const [passed, failed, skipped] = (counts?.slice(1) ?? []).map(Number)
+  const name = LINK_TESTS.join(', ')
+  const good = passed !== undefined && passed > 0 && failed === 0 && skipped === 0
+  const detail = counts === null ? end(stdout + stderr) : good ? counts[0] : end(stdout, 40)
+  return [{ check: 'links', name, result: good ? 'passed' : 'failed', detail }]
+}
