@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import { dirname } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { TcpConversation } from '../tools/packets/conversation.ts'
-import { createDatapath } from '../tools/packets/datapath.ts'
+import { createDatapath, OBJECT_FOLDER } from '../tools/packets/datapath.ts'
 import { FAMILIES } from '../tools/packets/family.ts'
 import { installedCompilers, withObjects } from '../tools/packets/instructions.ts'
 import { createTestNode } from '../tools/packets/node.ts'
@@ -24,6 +25,25 @@ for (const compiler of installedCompilers()) {
     })
   }
 }
+
+test('the plain objects know nothing of the kernel: no function, no type', () => {
+  const objects = (suffix: string) =>
+    FAMILIES.map((family) => join(OBJECT_FOLDER, `datapath${family}${suffix}.bpf.o`))
+  // Where the kernel's types are hidden, libbpf refuses whatever asks for one.
+  const script = `
+    mount -t tmpfs none /sys/kernel/btf && exec "$0" --input-type=module -e "
+      import { loadObject, readSpec } from '${import.meta.resolve('libbpf-ts')}'
+      for (const path of process.argv.slice(1)) {
+        const spec = readSpec(path)
+        for (const [name, map] of spec.maps) if (!name.startsWith('.') && map.type !== 'prog_array') map.maxEntries = 1
+        loadObject(spec).close()
+      }" "$@"`
+  const load = (files: readonly string[]) =>
+    spawnSync('unshare', ['--mount', 'sh', '-c', script, process.execPath, ...files], { encoding: 'utf8' })
+  const { status, stderr } = load(objects('_plain'))
+  assert.equal(status, 0, stderr)
+  assert.match(load(objects('')).stderr, /BTF/)
+})
 
 test('the programs load on a kernel that has no function to ask netfilter with', () => {
   const [compiler] = installedCompilers()

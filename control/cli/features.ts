@@ -45,6 +45,7 @@ export const FEATURES: readonly Feature[] = [
     use: "programs that call the kernel's functions",
     since: 'CONFIG_DEBUG_INFO_BTF',
     probe: () => probeKernelTypes(),
+    otherwise: 'programs that call none',
   },
   { name: 'tc programs', use: 'packets', since: '4.1', probe: () => probeProgramType('sched_cls') },
   {

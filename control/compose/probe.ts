@@ -38,6 +38,7 @@ import { type ClassifiedDevice, classifyDevices } from '../node/classify.ts'
 import { type NodeSnapshot, nodeAddresses as nodeAddressesOf } from '../node/state.ts'
 import { watchNode } from '../node/watch.ts'
 import { xdpPrograms } from '../node/xdp.ts'
+import { hasConntrackLookup } from './conntrack-lookup.ts'
 import { findForeignRules } from './foreign-rules.ts'
 import { OBJECT_FOLDER } from './objects.ts'
 import { startSource } from './start-source.ts'
@@ -93,7 +94,8 @@ function notesOf(nodeName: string, internalIPs: readonly string[] | undefined): 
 
 /** The proof: the programs themselves, over maps as small as possible. Of the families, one is enough to begin with. */
 function probePrograms(): Finding[] {
-  const tried = readDatapath(OBJECT_FOLDER).map(({ family, spec }) => ({ family, refusal: whyRefused(spec) }))
+  const specs = readDatapath(OBJECT_FOLDER, hasConntrackLookup())
+  const tried = specs.map(({ family, spec }) => ({ family, refusal: whyRefused(spec) }))
   const isServed = tried.some(({ family, refusal }) => family !== undefined && refusal === undefined)
   return tried.map(({ family, refusal }) => ({
     name: `Sluice's programs for ${family === undefined ? 'devices' : family === 'ipv4' ? 'IPv4' : 'IPv6'}`,

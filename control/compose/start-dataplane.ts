@@ -1,19 +1,13 @@
 /** The eBPF dataplane, started; what can be mended by whoever starts it becomes a refusal that says how. */
 
-import {
-  BpfError,
-  IncompatibleMapError,
-  netnsCookie,
-  probeHelper,
-  probeKernelConstant,
-  probeKernelFunction,
-} from 'libbpf-ts'
+import { BpfError, IncompatibleMapError, netnsCookie, probeHelper, probeKernelConstant } from 'libbpf-ts'
 import type { RunOptions } from '../cli/options.ts'
 import { Refusal } from '../cli/refusal.ts'
 import { kernelText } from '../cli/requirements.ts'
 import { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
 import { MapSizeError } from '../dataplane/bpf/objects.ts'
 import type { Logger } from '../log.ts'
+import { hasConntrackLookup, loadConntrack } from './conntrack-lookup.ts'
 import { UnfitError } from './dataplane-part.ts'
 import { OBJECT_FOLDER } from './objects.ts'
 import type { PacketSettings } from './settings.ts'
@@ -28,11 +22,18 @@ export async function startDataplane(
   log: Pick<Logger, 'info' | 'warn'>,
 ): Promise<{ readonly dataplane: BpfDataplane; readonly adopted: boolean }> {
   const { bpfRoot, mapSizes, socketLoadBalancing } = options
+  await loadConntrack()
+  const kernelFunctions = hasConntrackLookup()
   const dataplane = new BpfDataplane({
     objectFolder: OBJECT_FOLDER,
+    kernelFunctions,
     bpfRoot,
     mapSizes,
-    constants: { ...constants(settings), serve_all_netns: socketLoadBalancing === 'all' ? 1 : 0 },
+    constants: {
+      ...constants(settings),
+      have_ct_lookup: kernelFunctions ? 1 : 0,
+      serve_all_netns: socketLoadBalancing === 'all' ? 1 : 0,
+    },
   })
   try {
     const { adopted, services, backends } = await dataplane.start()
@@ -64,7 +65,6 @@ function constants({ marks, nodePorts, timeouts }: PacketSettings): Record<strin
     udp_unreplied_seconds: timeouts.udp,
     udp_replied_seconds: timeouts.udpStream,
     have_csum_ipv6: probeKernelConstant('BPF_F_IPV6').supported === 'yes' ? 1 : 0,
-    have_ct_lookup: probeKernelFunction('bpf_skb_ct_lookup', 'nf_conntrack').supported === 'yes' ? 1 : 0,
     have_set_retval: probeHelper('cgroup_sock_addr', 'set_retval').supported === 'yes' ? 1 : 0,
   }
 }

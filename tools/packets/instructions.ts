@@ -46,11 +46,12 @@ export function installedCompilers(): Compiler[] {
   return [...found.values()].sort((a, b) => a.major - b.major)
 }
 
-/** Builds the objects in a folder of their own, which is gone when `use` returns. Throws when make fails. */
+/** Builds the objects, but not the plain ones, in a folder of their own, which is gone when `use` returns. Throws when make fails. */
 export function withObjects<T>(compiler: Compiler, use: (paths: readonly string[]) => T): T {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-objects-'))
   try {
-    const args = ['--silent', '-C', join(ROOT, 'bpf'), `CLANG=${compiler.command}`, `BUILD=${folder}`]
+    const folders = ['-C', join(ROOT, 'bpf'), `BUILD=${folder}`]
+    const args = ['--silent', ...folders, `CLANG=${compiler.command}`, 'objects']
     const { status, stderr, error } = spawnSync('make', args, { encoding: 'utf8' })
     if (error !== undefined) throw error
     if (status !== 0) throw new Error(`${compiler.command} does not compile bpf/:\n${stderr}`)

@@ -15,7 +15,10 @@ import {
 import type { Family } from '../../model/types.ts'
 import { mapFolder, pinName, pinPath } from './pins.ts'
 
-/** The objects in the order of loading: that of each family, then what goes on to them. */
+/**
+ * The objects in the order of loading: that of each family, then what goes on to them. Those of the families are there
+ * once more with the suffix `_plain`, without calls of the kernel's own functions.
+ */
 const OBJECTS: readonly { readonly name: string; readonly family: Family | undefined }[] = [
   { name: 'datapath4', family: 'ipv4' },
   { name: 'datapath6', family: 'ipv6' },
@@ -40,6 +43,8 @@ export type ProgramName =
 export interface DatapathOptions {
   /** The folder of the compiled objects. */
   readonly objectFolder: string
+  /** Whether this kernel has the functions that programs call (bpf_skb_ct_lookup); default: yes. */
+  readonly kernelFunctions?: boolean
   /** A folder on a bpffs; made when missing. */
   readonly bpfRoot: string
   /** Entries by map name, for those that should not have their default. */
@@ -57,9 +62,12 @@ export interface DatapathSpec {
   readonly spec: ObjectSpec
 }
 
-/** Reads the compiled objects. Throws what `readSpec` of libbpf-ts throws. */
-export function readDatapath(folder: string): DatapathSpec[] {
-  return OBJECTS.map(({ name, family }) => ({ family, spec: readSpec(join(folder, `${name}.bpf.o`)) }))
+/** Reads the compiled objects: of the families, those with calls of the kernel's functions or those without. */
+export function readDatapath(folder: string, kernelFunctions = true): DatapathSpec[] {
+  return OBJECTS.map(({ name, family }) => {
+    const file = family === undefined || kernelFunctions ? name : `${name}_plain`
+    return { family, spec: readSpec(join(folder, `${file}.bpf.o`)) }
+  })
 }
 
 /** A size that was asked for does not fit. */
@@ -91,7 +99,7 @@ export interface Datapath extends Disposable {
  * VerifierError or BpfError when the kernel refuses both families.
  */
 export function openDatapath(options: DatapathOptions): Datapath {
-  const specs = readDatapath(options.objectFolder)
+  const specs = readDatapath(options.objectFolder, options.kernelFunctions)
   const all = specs.map(({ spec }) => spec)
   applySizes(all, options.mapSizes ?? {})
   checkConstants(all, options.constants ?? {})
