@@ -16,6 +16,7 @@ export { backendsOf, formatSocketAddress, parseSocketAddress, tally } from './ag
 export type { ClusterOptions } from './cluster.ts'
 export { Cluster, createCluster } from './cluster.ts'
 export { Daemon, SLUICE } from './daemon.ts'
+export { prepareForRules } from './for-rules.ts'
 export type { ExecOptions, ExecResult } from './member.ts'
 export { ConnectionGroup, Member, NodeMember, RunningLoad } from './member.ts'
 export { patience } from './patience.ts'

@@ -119,6 +119,7 @@ test('options: circumstances, and words for what they take', () => {
   assert.deepEqual(parseOptions(['--once', '--rp-filter', '--br-netfilter', '1', '--drop-invalid']), {
     once: true,
     source: 'files',
+    proxyMode: 'auto',
     settings: {
       rpFilter: 1,
       forwardPolicyDrop: false,
@@ -135,5 +136,7 @@ test('options: circumstances, and words for what they take', () => {
   assert.throws(() => parseOptions(['--br-netfilter', '2']), /takes 0 or 1/)
   assert.equal(parseOptions(['--source', 'kubernetes']).source, 'kubernetes')
   assert.throws(() => parseOptions(['--source', 'etcd']), /takes files or kubernetes/)
+  assert.equal(parseOptions(['--proxy-mode', 'iptables']).proxyMode, 'iptables')
+  assert.throws(() => parseOptions(['--proxy-mode', 'ipvs']), /takes auto, bpf, iptables/)
   assert.throws(() => parseOptions(['--twice']), /--twice/)
 })

@@ -6,13 +6,13 @@
 
 import { styleText } from 'node:util'
 import type { Cluster, Stage } from '../cluster/index.ts'
-import { setStage, until } from '../cluster/index.ts'
+import { prepareForRules, setStage, until } from '../cluster/index.ts'
 import { currentPrivilegeProblem } from '../setup/system.mjs'
 import { showCrash, showEdits } from './change.ts'
 import type { DemoOptions } from './options.ts'
 import { parseOptions, USAGE } from './options.ts'
 import { play } from './play.ts'
-import { checkLine, heading, note, PICTURE } from './print.ts'
+import { checkLine, heading, leftOutLine, note, PICTURE } from './print.ts'
 import { ACTS, SERVICES } from './show.ts'
 import type { Verdict } from './verdicts.ts'
 
@@ -22,6 +22,7 @@ const READY_LIMIT_MS = 30_000
 class Score {
   good = 0
   bad = 0
+  leftOut = 0
 
   readonly report = (verdict: Verdict, title: string): void => {
     if (verdict.good) this.good += 1
@@ -29,6 +30,9 @@ class Score {
     console.log(checkLine(verdict.good, title, verdict.shown))
   }
 }
+
+/** How packets are balanced. */
+type DataplaneName = 'bpf' | 'iptables'
 
 /** Something is missing that only the caller can supply; the daemon's code for the same. */
 const EXIT_CANNOT = 2
@@ -52,21 +56,24 @@ async function demo(options: DemoOptions): Promise<number> {
 
 async function perform(options: DemoOptions, signal: AbortSignal): Promise<number> {
   const start = performance.now()
-  const { source, settings, foreignProgram } = options
-  await using stage = await setStage({ prefix: `sld${process.pid}`, source, foreignProgram, ...settings })
+  const { source, settings, foreignProgram, proxyMode } = options
+  // iptables' own choice is random: nothing to check.
+  const flags = ['--proxy-mode', proxyMode, '--scheduler', 'round-robin']
+  const prefix = `sld${process.pid}`
+  await using stage = await setStage({ prefix, source, foreignProgram, flags, ...settings })
   console.log(heading('A little cluster, each box a network namespace'))
   console.log(PICTURE)
   console.log(note(`built in ${seconds(start)}`))
   if (source === 'kubernetes')
     console.log(note(`an API server beside the client, at ${stage.apiServer}, has the objects`))
   const score = new Score()
-  const refusal = await startDaemons(stage, score)
-  if (refusal !== undefined) {
-    console.error(`demo: it cannot run here. ${refusal}`)
+  const started = await startDaemons(stage, score)
+  if ('refusal' in started) {
+    console.error(`demo: it cannot run here. ${started.refusal}`)
     return EXIT_CANNOT
   }
   const isUp = score.bad === 0
-  if (isUp) await show(stage, score)
+  if (isUp) await show(stage, score, started.dataplane)
   if (score.bad > 0) {
     for (const daemon of stage.daemons) {
       console.log(heading(`The daemon on ${daemon.node.name} said, at the end:`))
@@ -78,27 +85,48 @@ async function perform(options: DemoOptions, signal: AbortSignal): Promise<numbe
     score.bad === 0
       ? styleText('green', `All ${count} checks were right`)
       : styleText('red', `${score.bad} of ${count} checks were wrong`)
-  console.log(`\n${summary}, in ${seconds(start)}.`)
+  const leftOut = score.leftOut === 0 ? '' : ` (${score.leftOut} that are of eBPF alone were left out)`
+  console.log(`\n${summary}${leftOut}, in ${seconds(start)}.`)
   if (isUp && !options.once) await play(stage, signal)
   return score.bad === 0 ? 0 : 1
 }
 
-/** Returns what the daemon said when it refused to run on this machine. */
-async function startDaemons(stage: Stage, score: Score): Promise<string | undefined> {
+/** Which dataplane they have; or what the daemon said when it refused to run on this machine. */
+async function startDaemons(
+  stage: Stage,
+  score: Score,
+): Promise<{ readonly dataplane: DataplaneName } | { readonly refusal: string }> {
   console.log(heading('The daemon, on each node'))
   const start = performance.now()
   for (const daemon of stage.daemons) daemon.start()
   const early = Promise.race(stage.daemons.map(async (daemon) => ({ daemon, how: await daemon.ended() })))
-  const outcome = await Promise.race([early, until(() => isReady(stage.cluster), READY_LIMIT_MS)])
+  const ready = getReady(stage)
+  const outcome = await Promise.race([early, ready.then(({ good }) => good)])
   if (typeof outcome === 'object' && outcome.how === `exit code ${EXIT_CANNOT}`) {
-    return outcome.daemon.lastWords(1)
+    return { refusal: outcome.daemon.lastWords(1) }
   }
   const ended =
     typeof outcome === 'object' ? `the one on ${outcome.daemon.node.name} ended: ${outcome.how}` : ''
   const shown = outcome === true ? `after ${seconds(start)}` : ended || 'not in time'
   score.report({ good: outcome === true, shown }, 'started on n1 and n2; the first services answer')
-  return undefined
+  const dataplane = outcome === true ? (await ready).dataplane : 'bpf'
+  console.log(note(`the dataplane is ${dataplane === 'bpf' ? 'eBPF' : dataplane}`))
+  return { dataplane }
 }
+
+/** Whether the first services answer in time, and by which dataplane. */
+async function getReady(
+  stage: Stage,
+): Promise<{ readonly good: boolean; readonly dataplane: DataplaneName }> {
+  const chosen = () => stage.daemons.map((daemon) => CHOSEN.exec(daemon.said())?.[1])
+  await until(async () => chosen().every((name) => name !== undefined), READY_LIMIT_MS)
+  const dataplane = chosen().includes('iptables') ? 'iptables' : 'bpf'
+  if (dataplane === 'iptables') await prepareForRules(stage.cluster)
+  return { good: await until(() => isReady(stage.cluster), READY_LIMIT_MS), dataplane }
+}
+
+/** What the daemon says of its choice. */
+const CHOSEN = /the dataplane is (bpf|iptables): /
 
 /** The last things a daemon does before it serves are seen from both nodes, on packets and on sockets. */
 async function isReady(cluster: Cluster): Promise<boolean> {
@@ -116,10 +144,17 @@ async function isReady(cluster: Cluster): Promise<boolean> {
   return asked.every((answer) => answer.ok) && !empty.ok && empty.error === 'ECONNREFUSED'
 }
 
-async function show(stage: Stage, score: Score): Promise<void> {
+async function show(stage: Stage, score: Score, dataplane: DataplaneName): Promise<void> {
   for (const act of ACTS) {
     console.log(heading(act.heading))
-    for (const check of act.checks) score.report(await check.run(stage.cluster), check.title)
+    for (const check of act.checks) {
+      if (dataplane === 'bpf' || check.withIptables === undefined) {
+        score.report(await check.run(stage.cluster), check.title)
+        continue
+      }
+      score.leftOut += 1
+      console.log(leftOutLine(check.title, check.withIptables))
+    }
   }
   console.log(heading('A manifest is edited while requests go on'))
   await showEdits(stage, score.report)

@@ -3,11 +3,16 @@
 import { parseArgs } from 'node:util'
 import type { NodeSettings, SourceKind } from '../cluster/index.ts'
 
+const PROXY_MODES = ['auto', 'bpf', 'iptables'] as const
+export type ProxyMode = (typeof PROXY_MODES)[number]
+
 export interface DemoOptions {
   /** Show everything once and end, instead of staying up to play with. */
   readonly once: boolean
   /** Where the daemons find the objects. */
   readonly source: SourceKind
+  /** The daemons' option of that name. */
+  readonly proxyMode: ProxyMode
   /** Under which circumstances on the nodes. */
   readonly settings: Partial<NodeSettings>
   /** Whether somebody else's program is on every device of the nodes. */
@@ -18,6 +23,7 @@ export const USAGE = `usage: npm start [-- OPTION …]
 
   --once               show everything, print a summary and end: exit code 0 if all of it was right
   --source KIND        files: the daemons read the manifests (default); kubernetes: they watch an API server that has them
+  --proxy-mode MODE    auto, bpf or iptables: the daemons' dataplane (default auto: iptables where the kernel cannot do eBPF)
   --rp-filter          nodes with strict reverse path filtering (net.ipv4.conf.all.rp_filter=1)
   --forward-drop       nodes whose iptables FORWARD chain has policy DROP
   --drop-invalid       nodes that drop what conntrack calls INVALID
@@ -34,6 +40,7 @@ export function parseOptions(args: readonly string[]): DemoOptions {
     options: {
       once: { type: 'boolean', default: false },
       source: { type: 'string', default: 'files' },
+      'proxy-mode': { type: 'string', default: 'auto' },
       'rp-filter': { type: 'boolean', default: false },
       'forward-drop': { type: 'boolean', default: false },
       'drop-invalid': { type: 'boolean', default: false },
@@ -49,9 +56,14 @@ export function parseOptions(args: readonly string[]): DemoOptions {
   if (source !== 'files' && source !== 'kubernetes') {
     throw new Error(`--source ${source}: takes files or kubernetes`)
   }
+  const proxyMode = PROXY_MODES.find((mode) => mode === values['proxy-mode'])
+  if (proxyMode === undefined) {
+    throw new Error(`--proxy-mode ${values['proxy-mode']}: takes ${PROXY_MODES.join(', ')}`)
+  }
   return {
     once: values.once,
     source,
+    proxyMode,
     settings: {
       rpFilter: values['rp-filter'] ? 1 : 0,
       forwardPolicyDrop: values['forward-drop'],

@@ -14,6 +14,11 @@ export function checkLine(good: boolean, title: string, shown: string): string {
   return `  ${mark} ${title.padEnd(TITLE_WIDTH)} ${styleText(good ? 'dim' : 'red', shown)}`.trimEnd()
 }
 
+/** A check that is not made. */
+export function leftOutLine(title: string, why: string): string {
+  return styleText('dim', `  – ${title.padEnd(TITLE_WIDTH)} left out: ${why}`)
+}
+
 export function note(text: string): string {
   return `    ${styleText('dim', text)}`
 }

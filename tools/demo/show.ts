@@ -56,6 +56,8 @@ const DNS = ['p2', 'p5']
 
 export interface Check {
   readonly title: string
+  /** Set where only the eBPF dataplane does it so: what iptables does instead. */
+  readonly withIptables?: string
   run(cluster: Cluster): Promise<Verdict>
 }
 
@@ -85,6 +87,7 @@ const fromPods = ({ services, family }: View): Act => ({
     },
     {
       title: 'the backends see the pod itself, also across nodes',
+      withIptables: 'balanced onto itself, a pod sees an address of the node',
       run: async ({ pod }) => {
         const answers = await pod('p2').request({ to: services.web, count: 6 })
         // Balanced onto itself it sees the service: a pod does not answer its own address on the wire.
@@ -109,11 +112,13 @@ const hairpin = ({ services }: View): Act => ({
   checks: [
     {
       title: `p1, on the bridge, → ${services.solo} is p1`,
+      withIptables: 'p1 sees an address of the node',
       run: async ({ pod }) =>
         itself(await pod('p1').request({ to: services.solo, count: 3 }), 'p1', services.soloAddress),
     },
     {
       title: `p3, on a link of its own, → ${services.soloRouted} is p3`,
+      withIptables: 'p3 sees an address of the node',
       run: async ({ pod }) =>
         itself(
           await pod('p3').request({ to: services.soloRouted, count: 3 }),
@@ -142,6 +147,7 @@ const nodePort = ({ services, family, nodeAt }: View): Act => ({
       },
       {
         title: `a backend on ${name} sees the client, one elsewhere sees ${name}`,
+        withIptables: 'all of them see the node',
         run: async ({ client }) =>
           seenAs(await client.request({ to, count: 6 }), (backend) =>
             nodeOf(backend) === name ? CLIENT[family] : facesOf(name, family),
