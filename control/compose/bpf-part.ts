@@ -20,6 +20,7 @@ import type { Repetition } from './repeat.ts'
 import { packetSettings } from './settings.ts'
 import { keepSockets } from './sockets.ts'
 import { startDataplane } from './start-dataplane.ts'
+import { takeOverFromIptables } from './takeover.ts'
 
 const SWEEP_INTERVAL_MS = 1000
 const CHECK_INTERVAL_MS = 5000
@@ -76,6 +77,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
       sockets.synced()
       foreignRulesTold = warnOfForeignRules(servedOf(outcome.desired, nodeAddresses, nodePorts), log)
     },
+    takeOver: () => takeOverFromIptables({ log }),
     look: (metrics) => lookAtBpf(metrics, dropCounts, attachments.devices),
     repetitions: [
       ...sweepers.map((sweeper): Repetition => {

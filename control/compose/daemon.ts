@@ -20,13 +20,15 @@ import { lockNode } from './lock.ts'
 import { keepMetrics } from './metrics.ts'
 import { choiceEvent, createNodeEvents, startingEvent } from './node-events.ts'
 import { NodeFollower } from './node-follower.ts'
-import { repeat } from './repeat.ts'
+import { type Repetition, repeat } from './repeat.ts'
 import { checkPorts, startServers } from './servers.ts'
 import { type StartedPart, startPart } from './start-part.ts'
 import { startSource } from './start-source.ts'
+import { Succession } from './succession.ts'
 import { amountText, createSyncLog } from './sync-log.ts'
 
 const CHECK_INTERVAL_MS = 5000
+const SUCCESSION_INTERVAL_MS = 30_000
 
 /**
  * Runs until SIGTERM or SIGINT. Then everything stays in the kernel, and traffic flows on.
@@ -136,19 +138,22 @@ async function serve(daemon: Daemon): Promise<void> {
   const begun = part.begin(() => loop.requestFull())
   const { written } = await followNode(daemon, follower)
   const looping = loop.run(signal)
-  void Promise.all([firstSync, begun, written]).then(([amount]) => {
-    if (!signal.aborted) log.info(`ready: ${amount} in the kernel`, { seconds: process.uptime().toFixed(2) })
+  const succession = new Succession(() => part.takeOver(), log)
+  void Promise.all([firstSync, begun, written]).then(async ([amount]) => {
+    if (signal.aborted) return
+    log.info(`ready: ${amount} in the kernel`, { seconds: process.uptime().toFixed(2) })
+    await succession.begin()
   })
-  const checkNode = {
-    name: 'the check of the node',
-    intervalMs: CHECK_INTERVAL_MS,
-    act: () => follower.refresh(),
-  }
-  const repeating = [...part.repetitions, checkNode].map((each) => repeat(each, { clock, log, signal }))
+  const repetitions: readonly Repetition[] = [
+    ...part.repetitions,
+    { name: 'the check of the node', intervalMs: CHECK_INTERVAL_MS, act: () => follower.refresh() },
+    { name: 'the take-over', intervalMs: SUCCESSION_INTERVAL_MS, act: () => succession.retry() },
+  ]
+  const repeating = repetitions.map((each) => repeat(each, { clock, log, signal }))
   await looping
   servers.close()
   metrics.close()
-  await Promise.all([...repeating, begun, follower.idle(), part.idle()])
+  await Promise.all([...repeating, begun, succession.idle(), follower.idle(), part.idle()])
 }
 
 function proxyState({ options, source, part }: Daemon, loop: SyncLoop<Model>, startedMs: number): ProxyState {

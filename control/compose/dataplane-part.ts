@@ -54,6 +54,11 @@ export interface DataplanePart {
   begin(syncAll: () => void): Promise<void>
   /** A sync went through. Must not throw. */
   synced(outcome: SyncOutcome): void
+  /**
+   * Removes what the other dataplane of ours has left in the kernel, keeping its connections where that can be. For when this
+   * one serves all of them. Rejects as the kernel refuses; then it may be called again.
+   */
+  takeOver(): Promise<void>
   /** Sets the metrics that are of this dataplane alone, before a scrape. Cheap. */
   look(metrics: Metrics): void
   readonly repetitions: readonly Repetition[]

@@ -14,6 +14,7 @@ import { type DataplanePart, type PartOptions, UnfitError } from './dataplane-pa
 import { kernelHas } from './host.ts'
 import { lookAtIptables } from './iptables-metrics.ts'
 import { packetSettings } from './settings.ts'
+import { takeOverFromBpf } from './takeover.ts'
 
 /** kube-proxy's `syncPeriod`, by which it looks, too. */
 const FLUSH_CHECK_INTERVAL_MS = 30_000
@@ -62,6 +63,7 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
       syncAll = ask
     },
     synced: () => {},
+    takeOver: () => takeOverFromBpf({ bpfRoot: options.bpfRoot, log }),
     look: (metrics) =>
       lookAtIptables(metrics, { counts: dataplane.counts(), reconciled: reconciled.splice(0), packets }),
     repetitions: [

@@ -3,8 +3,10 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
-import type { BpfRefusal, Daemon, Stage } from '../cluster/index.ts'
+import type { BpfRefusal, Daemon, RunningLoad, Stage } from '../cluster/index.ts'
 import {
+  CLUSTER_CIDR,
+  CLUSTER_CIDR6,
   compileWithoutBpf,
   FAMILIES,
   formatSocketAddress,
@@ -21,6 +23,16 @@ const WEB = ['p1', 'p3', 'p5', 'p6'] as const
 const CLUSTER_IP = { ipv4: '10.97.0.1', ipv6: 'fd00:10:97::1' } as const
 const NODE_PORT = 31_001
 const EMPTY = '10.97.0.2:80'
+
+/** From one to the next, and what is said of what the one before left. */
+const CHANGES = [
+  ['iptables', /^/],
+  ['bpf', /removed the rules of the iptables dataplane/],
+  ['iptables', /removed what the eBPF dataplane had in the kernel/],
+  ['bpf', /removed the rules of the iptables dataplane/],
+] as const
+
+const CLUSTER_CIDRS = `${CLUSTER_CIDR},${CLUSTER_CIDR6}`
 
 /** The fields of an Event of the API that say anything. */
 interface NodeEvent {
@@ -138,6 +150,43 @@ describe('the choice of a dataplane', () => {
     daemon.start()
     assert.equal(await daemon.ended(), 'exit code 2')
     assert.match(daemon.lastWords(1), /^sluice: --proxy-mode bpf: eBPF cannot work here: .*bpf\(2\)/)
+  })
+
+  test('a restart changes the dataplane under load: nothing fails, and nothing of the former one is left', async () => {
+    const { client, pod } = stage.cluster
+    const nodePort = formatSocketAddress({ address: NODES.n1.ipv4, port: NODE_PORT })
+    const clusterIP = `${CLUSTER_IP.ipv4}:80`
+    const often = { clients: 2, intervalMs: 25 } as const
+    let loads: readonly RunningLoad[] = []
+    const moreAnswers = async () => {
+      for (const { failures } of await Promise.all(loads.map((load) => load.report(20)))) {
+        assert.deepEqual(failures, [])
+      }
+    }
+    for (const [i, [mode, removed]] of CHANGES.entries()) {
+      await whileRunning(
+        (name) => stage.daemonWith(name, ['--proxy-mode', mode, '--cluster-cidr', CLUSTER_CIDRS]),
+        async (daemon) => {
+          if (i === 0) {
+            loads = await Promise.all([
+              client.load({ to: nodePort, mode: 'new', ...often }),
+              client.load({ to: nodePort, mode: 'keep', ...often }),
+              pod('p4').load({ to: clusterIP, mode: 'new', ...often }),
+              pod('p4').load({ to: clusterIP, mode: 'keep', ...often }),
+            ])
+          } else await daemon.untilSaid(removed)
+          await moreAnswers()
+          const { stdout } = await daemon.node.exec(['sh', '-c', 'iptables-save; ip6tables-save'])
+          assert.equal(stdout.includes('KUBE-SVC-'), mode === 'iptables', 'rules of services')
+          const { bpfRoot } = daemon.node
+          assert.equal(existsSync(bpfRoot), mode === 'bpf', 'pins')
+        },
+      )
+    }
+    for (const { answered, failures } of await Promise.all(loads.map((load) => load.end()))) {
+      assert.deepEqual(failures, [])
+      assert.ok(answered > 0)
+    }
   })
 
   test('who asks for iptables by name gets it, with the scheduler that was asked for', async () => {
