@@ -55,6 +55,17 @@ export function choicesFor(facts: PolicyFacts, node: NodeFacts, family: Family):
   }
 }
 
+/** `choicesFor` for one node: service ports for which the same holds share what comes out, as nearly all do. */
+export function sharedChoices(node: NodeFacts): (facts: PolicyFacts, family: Family) => Choices {
+  const known = new Map<string, Choices>()
+  return (facts, family) => {
+    const key = `${family} ${facts.internalLocal} ${facts.externalLocal} ${facts.anyUsable}`
+    const choices = known.get(key) ?? choicesFor(facts, node, family)
+    known.set(key, choices)
+    return choices
+  }
+}
+
 type MasqueradeByClass = Readonly<Record<ClientClass, Masquerade>>
 
 /**

@@ -122,6 +122,19 @@ describe('identity', () => {
     assert.equal(after.changed.size, 0)
   })
 
+  test('what comes out equal for two services is one object: choices, and the indexes of all backends', () => {
+    const endpoints = [makeEndpoint('10.1.1.1'), makeEndpoint('10.1.1.2')]
+    const services = ['a', 'b'].map((name) =>
+      makeService({ name, clusterIPs: [`10.96.0.${name === 'a' ? 1 : 2}`] }),
+    )
+    const slices = ['a', 'b'].map((name) => makeSlice(endpoints, { name, serviceName: name }))
+    const { desired } = desiredState(makeCluster(services, slices), node)
+    const [a, b] = ['default/a', 'default/b'].map((key) => desired.services.get(key)?.[0])
+    assert.deepEqual(a?.cluster, [0, 1])
+    assert.equal(a?.cluster, b?.cluster)
+    assert.equal(a?.choices, b?.choices)
+  })
+
   test('a port that did not change keeps its object when another port of the service does', () => {
     const ports = (second: number) => [makePort({ name: 'a' }), makePort({ name: 'b', port: second })]
     const first = desiredState(makeCluster([makeService({ ports: ports(81) })]), node)

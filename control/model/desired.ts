@@ -2,7 +2,7 @@
 
 import { cidrContains, parseAddress, parseCidr } from './address.ts'
 import { withChanges } from './changed-map.ts'
-import { choicesFor } from './choices.ts'
+import { type Choices, type PolicyFacts, sharedChoices } from './choices.ts'
 import { type Claims, clusterIPOwner, type FrontendKey, noClaims, updateClaims } from './claims.ts'
 import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
 import { equalValues, keepParts } from './equal.ts'
@@ -104,13 +104,13 @@ export function updateDesired(
   const { claims, touched } = updateClaims(previous.claims, new Map(Array.from(read, claimsOfService)))
   for (const key of touched) if (!read.has(key)) read.set(key, readOne(cluster, key))
 
-  const owners: Owners = { claims, localAddresses: new Set(node.addresses) }
+  const shared: Shared = { claims, localAddresses: new Set(node.addresses), choices: sharedChoices(node) }
 
   const services = new Map<ServiceKey, readonly ServicePort[] | undefined>()
   const healthChecks = new Map<ServiceKey, HealthCheck | undefined>()
   const problems = new Map<ServiceKey, readonly Problem[] | undefined>()
   for (const [key, wanted] of read) {
-    const computed = computeService(cluster, node, owners, key, wanted)
+    const computed = computeService(cluster, node, shared, key, wanted)
     const before = previous.desired.services.get(key)
     const ports = keepIdentity(before, computed.ports)
     if (ports !== before) services.set(key, ports)
@@ -190,6 +190,11 @@ interface Owners {
   readonly localAddresses: ReadonlySet<string>
 }
 
+/** What all services of one computation share. */
+interface Shared extends Owners {
+  readonly choices: (facts: PolicyFacts, family: Family) => Choices
+}
+
 /** What comes of one service. */
 interface Computed {
   readonly ports: readonly ServicePort[]
@@ -200,7 +205,7 @@ interface Computed {
 function computeService(
   cluster: ClusterSnapshot,
   node: NodeFacts,
-  owners: Owners,
+  shared: Shared,
   key: ServiceKey,
   wanted: WantedService | undefined,
 ): Computed {
@@ -212,8 +217,8 @@ function computeService(
   const families = new Set(wanted.ports.map(({ family }) => family))
   const candidates = mergeSlices(cluster.slices.get(key) ?? [], families, node.name, problems)
   const ports = wanted.ports.map((port) => {
-    const frontends = grantedFrontends(key, port, owners, problems)
-    return computePort(service, wanted, port, { candidates, node, frontends })
+    const frontends = grantedFrontends(key, port, shared, problems)
+    return computePort(service, wanted, port, { candidates, node, frontends, choices: shared.choices })
   })
   const { healthCheckNodePort: port } = wanted
   const healthCheck = port === 0 || ports.length === 0 ? undefined : healthCheckOf(service, port, candidates)
@@ -256,6 +261,7 @@ interface PortInputs {
   readonly candidates: CandidatesByPort
   readonly node: NodeFacts
   readonly frontends: readonly Frontend[]
+  readonly choices: Shared['choices']
 }
 
 /** Named field by field: spread together the objects would take half as much memory again. */
@@ -263,7 +269,7 @@ function computePort(
   { namespace, name }: Service,
   wanted: WantedService,
   port: WantedPort,
-  { candidates, node, frontends }: PortInputs,
+  { candidates, node, frontends, choices }: PortInputs,
 ): ServicePort {
   const externalLocal = wanted.externalLocal && port.externallyAccessible
   const endpoints = candidates.get(portKey(port.family, port.protocol, port.portName)) ?? []
@@ -280,7 +286,7 @@ function computePort(
     backends,
     cluster,
     local,
-    choices: choicesFor({ internalLocal: wanted.internalLocal, externalLocal, anyUsable }, node, port.family),
+    choices: choices({ internalLocal: wanted.internalLocal, externalLocal, anyUsable }, port.family),
     affinitySeconds: wanted.affinitySeconds,
     ...rangesFor(port, node),
     scheduler: wanted.scheduler ?? node.settings.scheduler,

@@ -73,7 +73,7 @@ describe('slices are merged', () => {
   })
 
   test('an endpoint without an address is nothing', () => {
-    const slice = makeSlice([makeEndpoint('10.1.1.1'), makeEndpoint('', { address: undefined })])
+    const slice = makeSlice([makeEndpoint('10.1.1.1'), { ...makeEndpoint(''), address: undefined }])
     assert.deepEqual(merged([slice]), { ports: { [only]: '10.1.1.1:8080' }, problems: [] })
   })
 

@@ -3,14 +3,14 @@
 import { hostPort, isSpecialAddress, parseAddress } from './address.ts'
 import { isPort, isProtocol } from './port.ts'
 import { trimmed } from './trim.ts'
-import type { Backend, Endpoint, EndpointSlice, Family, NodeFacts, Problem, Protocol } from './types.ts'
+import type { Backend, EndpointSlice, EndpointState, Family, NodeFacts, Problem, Protocol } from './types.ts'
 
 /** One endpoint under one port. */
 export interface Candidate {
   readonly address: string
   readonly port: number
   readonly onNode: boolean
-  readonly endpoint: Endpoint
+  readonly state: EndpointState
 }
 
 /** Candidates by the key of their port, each sorted by `address:port` as text. */
@@ -63,8 +63,7 @@ function mergeSlice(
     merged.set(key, candidates)
     return { port, candidates }
   })
-  slice.endpoints.forEach((endpoint, i) => {
-    const text = endpoint.address
+  slice.endpoints.forEach(({ address: text, state }, i) => {
     if (text === undefined || ports.length === 0) return
     const address = parseAddress(text)
     const wrong = whyUnusable(text, address, slice.addressType, family)
@@ -72,11 +71,11 @@ function mergeSlice(
       complain(`endpoints[${i}].addresses[0]`, `${wrong}; the endpoint is left out`)
       return
     }
-    const onNode = nodeName !== '' && endpoint.nodeName === nodeName
+    const onNode = nodeName !== '' && state.nodeName === nodeName
     for (const { port, candidates } of ports) {
       const key = hostPort(address.text, port)
-      if (endpoint.terminating && candidates.has(key)) continue
-      candidates.set(key, { address: address.text, port, onNode, endpoint })
+      if (state.terminating && candidates.has(key)) continue
+      candidates.set(key, { address: address.text, port, onNode, state })
     }
   })
 }
@@ -137,12 +136,12 @@ export interface Selection {
 }
 
 /** An endpoint that may take new connections when none is ready (KEP-1669): it still serves while it terminates. */
-function isFallback({ endpoint }: Candidate): boolean {
-  return endpoint.serving && endpoint.terminating
+function isFallback({ state }: Candidate): boolean {
+  return state.serving && state.terminating
 }
 
-function isReady({ endpoint }: Candidate): boolean {
-  return endpoint.ready
+function isReady({ state }: Candidate): boolean {
+  return state.ready
 }
 
 /**
@@ -159,10 +158,10 @@ export function selectEndpoints(
   node: NodeFacts,
   wantLocal: boolean,
 ): Selection {
-  const serving = candidates.filter(({ endpoint }) => endpoint.ready || endpoint.serving)
+  const serving = candidates.filter(({ state }) => state.ready || state.serving)
   const isAvailable = topologyFilter(serving.filter(isReady), node)
   const cluster = firstNonEmpty(
-    indexesOf(serving, (candidate) => isReady(candidate) && isAvailable(candidate.endpoint)),
+    indexesOf(serving, (candidate) => isReady(candidate) && isAvailable(candidate.state)),
     indexesOf(serving, isFallback),
   )
   const local = firstNonEmpty(
@@ -182,8 +181,18 @@ function indexesOf(
   candidates: readonly Candidate[],
   belongs: (candidate: Candidate) => boolean,
 ): readonly number[] {
-  return trimmed(candidates.flatMap((candidate, i) => (belongs(candidate) ? [i] : [])))
+  const indexes: number[] = []
+  candidates.forEach((candidate, i) => {
+    if (belongs(candidate)) indexes.push(i)
+  })
+  const all = indexes.length === candidates.length ? ALL_INDEXES[indexes.length] : undefined
+  return all ?? trimmed(indexes)
 }
+
+/** All indexes of a short list, by its length: what most service ports have, once for all of them. */
+const ALL_INDEXES: readonly (readonly number[])[] = Array.from({ length: 64 }, (_, length) =>
+  Object.freeze(Array.from({ length }, (_, i) => i)),
+)
 
 function firstNonEmpty(preferred: readonly number[], fallback: readonly number[]): readonly number[] {
   return preferred.length > 0 ? preferred : fallback
@@ -194,12 +203,12 @@ function firstNonEmpty(preferred: readonly number[], fallback: readonly number[]
  * for us: node hints first (KEP-3015), then zone hints (KEP-2433); else all. Neither `trafficDistribution` nor the
  * topology annotation is read: the EndpointSlice controller has turned them into hints.
  */
-function topologyFilter(ready: readonly Candidate[], node: NodeFacts): (endpoint: Endpoint) => boolean {
-  const forNode = (endpoint: Endpoint) => endpoint.nodeHints.includes(node.name)
-  const forZone = (endpoint: Endpoint) => endpoint.zoneHints.includes(node.zone)
-  const endpoints = ready.map(({ endpoint }) => endpoint)
-  if (endpoints.every(({ nodeHints }) => nodeHints.length > 0) && endpoints.some(forNode)) return forNode
+function topologyFilter(ready: readonly Candidate[], node: NodeFacts): (state: EndpointState) => boolean {
+  const forNode = (state: EndpointState) => state.nodeHints.includes(node.name)
+  const forZone = (state: EndpointState) => state.zoneHints.includes(node.zone)
+  const states = ready.map(({ state }) => state)
+  if (states.every(({ nodeHints }) => nodeHints.length > 0) && states.some(forNode)) return forNode
   if (node.zone === '') return () => true
-  if (endpoints.every(({ zoneHints }) => zoneHints.length > 0) && endpoints.some(forZone)) return forZone
+  if (states.every(({ zoneHints }) => zoneHints.length > 0) && states.some(forZone)) return forZone
   return () => true
 }

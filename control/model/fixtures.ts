@@ -5,6 +5,7 @@ import type {
   ClusterSnapshot,
   Endpoint,
   EndpointSlice,
+  EndpointState,
   NodeFacts,
   Service,
   ServiceKey,
@@ -40,16 +41,18 @@ export function makePort(fields: Partial<ServicePortSpec> = {}): ServicePortSpec
 }
 
 /** A ready endpoint on no node. */
-export function makeEndpoint(address: string, fields: Partial<Endpoint> = {}): Endpoint {
+export function makeEndpoint(address: string, state: Partial<EndpointState> = {}): Endpoint {
   return {
     address,
-    ready: true,
-    serving: true,
-    terminating: false,
-    nodeName: undefined,
-    zoneHints: [],
-    nodeHints: [],
-    ...fields,
+    state: {
+      ready: true,
+      serving: true,
+      terminating: false,
+      nodeName: undefined,
+      zoneHints: [],
+      nodeHints: [],
+      ...state,
+    },
   }
 }
 

@@ -26,8 +26,8 @@ export function readHealthCheckNodePort(
  */
 export function healthCheckOf(service: Service, port: number, candidates: CandidatesByPort): HealthCheck {
   const addresses: Readonly<Record<Family, Set<string>>> = { ipv4: new Set(), ipv6: new Set() }
-  for (const { address, onNode, endpoint } of [...candidates.values()].flat()) {
-    if (onNode && endpoint.ready) addresses[address.includes(':') ? 'ipv6' : 'ipv4'].add(address)
+  for (const { address, onNode, state } of [...candidates.values()].flat()) {
+    if (onNode && state.ready) addresses[address.includes(':') ? 'ipv6' : 'ipv4'].add(address)
   }
   return {
     namespace: service.namespace,

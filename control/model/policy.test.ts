@@ -269,7 +269,10 @@ describe('topology hints', () => {
   })
 
   test('mean nothing to the fallback on terminating endpoints', () => {
-    const terminating = mixed.map((endpoint) => ({ ...endpoint, ready: false, terminating: true }))
+    const terminating = mixed.map(({ address, state }) => ({
+      address,
+      state: { ...state, ready: false, terminating: true },
+    }))
     const port = portOf(makeService(), terminating, makeNodeFacts({ zone: 'a' }))
     assert.equal(outcome(port, 'ClusterIP', 'internal'), '1 2')
   })

@@ -67,10 +67,18 @@ export interface EndpointPort {
   readonly protocol: Protocol
 }
 
-/** `endpoints[]` of an EndpointSlice, its conditions with the API's defaults filled in. */
+/** `endpoints[]` of an EndpointSlice. */
 export interface Endpoint {
   /** The first of `addresses`; the API gives the others no meaning. Undefined where there is none. */
   readonly address: string | undefined
+  readonly state: EndpointState
+}
+
+/**
+ * All of an endpoint but its address, its conditions with the API's defaults filled in. Most endpoints of a node have
+ * the same, so that a source can keep it once for all of them.
+ */
+export interface EndpointState {
   readonly ready: boolean
   readonly serving: boolean
   readonly terminating: boolean

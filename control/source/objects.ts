@@ -141,22 +141,21 @@ function readEndpointPort(port: Fields): EndpointPort {
 /** Conditions that are absent: ready, serving, not terminating. */
 function readEndpoint(endpoint: Fields, sharing: Sharing): Endpoint {
   const conditions = endpoint.child('conditions')
-  const nodeName = endpoint.optionalText('nodeName')
-  return {
-    address: endpoint.texts('addresses')[0],
+  const state = {
     ready: conditions.flag('ready', true),
     serving: conditions.flag('serving', true),
     terminating: conditions.flag('terminating', false),
-    nodeName: nodeName === undefined ? undefined : sharing.text(nodeName),
-    zoneHints: readHints(endpoint, 'forZones', sharing),
-    nodeHints: readHints(endpoint, 'forNodes', sharing),
+    nodeName: endpoint.optionalText('nodeName'),
+    zoneHints: readHints(endpoint, 'forZones'),
+    nodeHints: readHints(endpoint, 'forNodes'),
   }
+  return { address: endpoint.texts('addresses')[0], state: sharing.endpointState(state) }
 }
 
-function readHints(endpoint: Fields, name: 'forZones' | 'forNodes', sharing: Sharing): readonly string[] {
+function readHints(endpoint: Fields, name: 'forZones' | 'forNodes'): readonly string[] {
   // Most endpoints have none.
   if (!endpoint.has('hints')) return NONE
-  return sharing.texts(endpoint.child('hints').children(name, (hint) => hint.text('name', '')))
+  return endpoint.child('hints').children(name, (hint) => hint.text('name', ''))
 }
 
 /** Unjudged, see `ServicePortSpec.protocol`. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { NONE, REMEMBERED_MAX, Sharing } from './sharing.ts'
 
@@ -27,6 +28,29 @@ test('ports that differ in one field are kept apart', () => {
   for (const port of ports) assert.deepEqual(sharing.endpointPorts([{ ...port }]), [port])
   assert.equal(sharing.endpointPorts([{ ...ports[0] }]), sharing.endpointPorts([{ ...ports[0] }]))
   assert.equal(sharing.servicePorts([]), NONE)
+})
+
+test('endpoints that differ in anything but their address are kept apart', () => {
+  const sharing = new Sharing()
+  const hints = fc.array(fc.constantFrom('', 'a', 'b'), { maxLength: 2 })
+  const state = fc.record(
+    {
+      ready: fc.boolean(),
+      serving: fc.boolean(),
+      terminating: fc.boolean(),
+      nodeName: fc.constantFrom(undefined, '', 'a', '{}'),
+      zoneHints: hints,
+      nodeHints: hints,
+    },
+    { noNullPrototype: true },
+  )
+  fc.assert(
+    fc.property(state, state, (a, b) => {
+      const [first, second] = [sharing.endpointState({ ...a }), sharing.endpointState({ ...b })]
+      assert.deepEqual([first, second], [a, b])
+      assert.equal(first === second, isDeepStrictEqual(a, b))
+    }),
+  )
 })
 
 test('what is remembered is bounded', () => {

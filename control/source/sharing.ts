@@ -3,7 +3,7 @@
  * services have the same ports: kept once, they cost nothing.
  */
 
-import type { EndpointPort, ServicePortSpec } from '../model/types.ts'
+import type { EndpointPort, EndpointState, ServicePortSpec } from '../model/types.ts'
 
 /** So many different ones are remembered; then it begins anew, so that what is long gone does not stay for ever. */
 export const REMEMBERED_MAX = 16_384
@@ -17,6 +17,9 @@ export class Sharing {
   readonly #lists = new Table<readonly string[]>()
   readonly #endpointPorts = new Table<readonly EndpointPort[]>()
   readonly #servicePorts = new Table<readonly ServicePortSpec[]>()
+  readonly #states = new Table<EndpointState>()
+  /** Of endpoints that are ready, have a node and no hints, by that node: for nearly all, the key is there already. */
+  readonly #readyOn = new Table<EndpointState>()
 
   text(text: string): string {
     return this.#texts.share(text, text)
@@ -34,6 +37,14 @@ export class Sharing {
 
   servicePorts(ports: readonly ServicePortSpec[]): readonly ServicePortSpec[] {
     return ports.length === 0 ? NONE : this.#servicePorts.share(JSON.stringify(ports), ports)
+  }
+
+  endpointState(state: EndpointState): EndpointState {
+    const { ready, serving, terminating, nodeName, zoneHints, nodeHints } = state
+    const isPlain = ready && serving && !terminating && zoneHints.length === 0 && nodeHints.length === 0
+    return isPlain && nodeName !== undefined
+      ? this.#readyOn.share(nodeName, state)
+      : this.#states.share(JSON.stringify(state), state)
   }
 }
 

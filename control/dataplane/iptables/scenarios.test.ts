@@ -234,7 +234,7 @@ const scenarios: readonly Scenario[] = [
   {
     title: 'SCTP; an endpoint that only drains has no chain',
     service: { ports: [makePort({ protocol: 'SCTP', port: 9999 })] },
-    endpoints: [HERE, { ...AWAY, ready: false, terminating: true }],
+    endpoints: [HERE, { ...AWAY, state: { ...AWAY.state, ready: false, terminating: true } }],
     slice: { ports: [{ name: '', port: 9999, protocol: 'SCTP' }] },
     rules: `
       KUBE-SERVICES "default/web cluster IP" -m sctp -p sctp -d 10.96.0.1 --dport 9999 -j SVC

@@ -42,12 +42,14 @@ describe('defaults of the API are filled in', () => {
       endpoints: [
         {
           address: '10.1.1.1',
-          ready: true,
-          serving: true,
-          terminating: false,
-          nodeName: undefined,
-          zoneHints: [],
-          nodeHints: [],
+          state: {
+            ready: true,
+            serving: true,
+            terminating: false,
+            nodeName: undefined,
+            zoneHints: [],
+            nodeHints: [],
+          },
         },
       ],
       triggerTimeMs: undefined,
@@ -150,12 +152,14 @@ describe('every field that is read', () => {
       endpoints: [
         {
           address: '10.1.1.1',
-          ready: false,
-          serving: false,
-          terminating: true,
-          nodeName: 'n1',
-          zoneHints: ['a'],
-          nodeHints: ['n1'],
+          state: {
+            ready: false,
+            serving: false,
+            terminating: true,
+            nodeName: 'n1',
+            zoneHints: ['a'],
+            nodeHints: ['n1'],
+          },
         },
       ],
       triggerTimeMs: undefined,

@@ -9,6 +9,7 @@ import type {
   DesiredState,
   Endpoint,
   EndpointSlice,
+  EndpointState,
   NodeFacts,
   Service,
   ServicePort,
@@ -29,8 +30,9 @@ const same = {
 
 export const NO_FAULT: Fault = { name: 'none', says: 'nothing', ...same }
 
-function endpointFault(name: string, says: string, change: (endpoint: Endpoint) => Endpoint): Fault {
-  const ofSlice = (slice: EndpointSlice) => ({ ...slice, endpoints: slice.endpoints.map(change) })
+function endpointFault(name: string, says: string, change: (state: EndpointState) => EndpointState): Fault {
+  const ofEndpoint = ({ address, state }: Endpoint) => ({ address, state: change(state) })
+  const ofSlice = (slice: EndpointSlice) => ({ ...slice, endpoints: slice.endpoints.map(ofEndpoint) })
   return {
     name,
     says,
@@ -100,8 +102,8 @@ function hintedLocal(port: ServicePort): readonly number[] {
 }
 
 export const FAULTS: readonly Fault[] = [
-  endpointFault('terminating-never-used', 'serving and terminating endpoints are a fallback', (endpoint) =>
-    endpoint.terminating ? { ...endpoint, ready: false, serving: false } : endpoint,
+  endpointFault('terminating-never-used', 'serving and terminating endpoints are a fallback', (state) =>
+    state.terminating ? { ...state, ready: false, serving: false } : state,
   ),
   choiceFault('local-falls-back', 'policy Local without local endpoints drops', (choice, port) =>
     choice.list === 'local' && port.local.length === 0 ? { ...choice, list: 'cluster' } : choice,
@@ -110,8 +112,8 @@ export const FAULTS: readonly Fault[] = [
     ...port,
     local: hintedLocal(port),
   })),
-  endpointFault('hints-ignored', 'hints narrow the list of the cluster', (endpoint) => ({
-    ...endpoint,
+  endpointFault('hints-ignored', 'hints narrow the list of the cluster', (state) => ({
+    ...state,
     zoneHints: [],
     nodeHints: [],
   })),
