@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { systemClock } from '../control/clock.ts'
-import { keepHeapSmall } from '../control/heap.ts'
+import { keepHeapSmall, settleHeap } from '../control/heap.ts'
 import { createLog } from '../control/log.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from '../control/model/desired.ts'
 import { kubernetesSource } from '../control/source/kubernetes/kubernetes.ts'
@@ -75,6 +75,7 @@ async function run(kubeconfig: string): Promise<void> {
   await source.start(store.attach(source.name), signal)
   void loop.run(signal)
   await loaded.promise
+  settleHeap()
   const seconds = (microseconds() - (await firstByte.promise)) / 1e6
   // What blocked until now is counted when the loop turns again.
   await delay(50)

@@ -4,7 +4,7 @@ import { kernelRelease } from 'libbpf-ts'
 import { type RunOptions, sourceText } from '../cli/options.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import type { Choice } from '../dataplane/choose.ts'
-import { keepHeapSmall } from '../heap.ts'
+import { keepHeapSmall, settleHeap } from '../heap.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'
 import { createLog, type Logger } from '../log.ts'
 import { emptyModel, type Model, nodeFacts, updateDesired } from '../model/desired.ts'
@@ -140,6 +140,7 @@ async function serve(daemon: Daemon): Promise<void> {
   const looping = loop.run(signal)
   const succession = new Succession(() => part.takeOver(), log)
   void Promise.all([firstSync, begun, written]).then(async ([amount]) => {
+    settleHeap()
     if (signal.aborted) return
     log.info(`ready: ${amount} in the kernel`, { seconds: process.uptime().toFixed(2) })
     await succession.begin()
