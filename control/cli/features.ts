@@ -78,7 +78,7 @@ export const FEATURES: readonly Feature[] = [
   {
     name: 'bpf_skb_ct_lookup',
     use: 'packets: leave connections of another proxy alone',
-    since: '5.19',
+    since: '5.18',
     probe: () => probeKernelFunction('bpf_skb_ct_lookup', 'nf_conntrack'),
     otherwise: 'after a first start they go on for --handover-timeout',
   },

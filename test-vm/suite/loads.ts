@@ -17,7 +17,7 @@ import { CLONE } from './run.ts'
 
 const OBJECTS = join(CLONE, 'build')
 /** The daemon's; `bench` builds one of its own beside them. */
-const OBJECT = /^(entry|datapath\d)\.bpf\.o$/
+const OBJECT = /^(entry|datapath\d(?:_plain)?)\.bpf\.o$/
 
 /** Enough for the verifier. */
 const MAP_ENTRIES = 16

@@ -177,6 +177,7 @@ suite('npm run gen', () => {
       'control/layout/generated.ts',
       'control/source/kubernetes/generated.ts',
       'docs/metrics.md',
+      'docs/requirements.md',
     ]) {
       const file = path.join(folder.path, place)
       const current = readFileSync(file, 'utf8')

@@ -10,6 +10,7 @@ import { emitModule, type Families } from './emit.ts'
 import { readLayout } from './layout.ts'
 import { emitMessages } from './messages.ts'
 import { emitMetricsPage } from './metrics.ts'
+import { emitRequirementsPage } from './requirements.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
@@ -18,6 +19,7 @@ const MODULES: Readonly<Record<string, () => string>> = {
   'control/layout/generated.ts': generateCodecs,
   'control/source/kubernetes/generated.ts': generateMessages,
   'docs/metrics.md': emitMetricsPage,
+  'docs/requirements.md': emitRequirementsPage,
 }
 
 /** The codecs of the maps, from the compiled BPF objects. */
