@@ -6,7 +6,7 @@
  * was Sluice that wrote them. What a clean-up has to undo beside the rules is noted in it, in rules that do nothing.
  */
 
-import { CANARY, type Table } from './jump-rules.ts'
+import { CANARY } from './jump-rules.ts'
 
 /** In mangle, beside kube-proxy's canary. */
 export const MARKER = 'SLUICE-CANARY'
@@ -22,20 +22,14 @@ export const LOCALNET_NOTE: readonly string[] = [
   `sluice: ${ROUTE_LOCALNET} was 0`,
 ]
 
-const CANARY_TABLES: readonly Table[] = ['mangle', 'nat', 'filter']
-
-/** The input of `iptables-restore --noflush` that makes the canaries, or makes them anew. */
-export function canaryText({ noteLocalnet }: { readonly noteLocalnet: boolean }): string {
-  return CANARY_TABLES.flatMap((table) => [
-    `*${table}`,
-    `:${CANARY} - [0:0]`,
-    ...(table === 'mangle' ? markerLines(noteLocalnet) : []),
-    'COMMIT',
-    '',
-  ]).join('\n')
+/** The lines of a table that make its canary, in input of `iptables-restore --noflush`; none if it is there. */
+export function canaryLines(saved: string): readonly string[] {
+  return saved.includes(`\n:${CANARY} `) ? [] : [`:${CANARY} - [0:0]`]
 }
 
-function markerLines(noteLocalnet: boolean): readonly string[] {
+/** The same of the marker, in mangle. */
+export function markerLines(saved: string, noteLocalnet: boolean): readonly string[] {
+  if (isMarked(saved) && notesLocalnet(saved) === noteLocalnet) return []
   const words = LOCALNET_NOTE.map((word) => (word.includes(' ') ? `"${word}"` : word))
   return [`:${MARKER} - [0:0]`, ...(noteLocalnet ? [`-A ${MARKER} ${words.join(' ')}`] : [])]
 }

@@ -1,9 +1,10 @@
 /** The rules of one family in the kernel: what is held, what is to be written next, and whether that must be everything. */
 
 import type { DesiredState, Family, ServiceKey, ServicePort } from '../../model/types.ts'
-import { canaryText, LOCALNET_NOTE, MARKER, ROUTE_LOCALNET } from './canary.ts'
+import { canaryLines, markerLines, notesLocalnet, ROUTE_LOCALNET } from './canary.ts'
 import type { Iptables } from './iptables.ts'
-import { jumpText, missingJumps } from './jumps.ts'
+import type { Table } from './jump-rules.ts'
+import { jumpLines, missingJumps } from './jumps.ts'
 import type { NodePortAddresses, RuleSettings } from './rule-settings.ts'
 import { type Held, RuleRenderer, type Since } from './rules.ts'
 import { hasOtherUdpEndpoints } from './stale-conntrack.ts'
@@ -135,15 +136,26 @@ export class FamilyRules {
     const { iptables } = this.#options
     const nat = await iptables.save('nat')
     const filter = await iptables.save('filter')
+    const mangle = await iptables.save('mangle')
     const chains = [...nat.matchAll(/^:(\S+) /gm)].map(([, name = '']) => name)
     const report = await this.#write(desired, { chains })
+    const opensLocalnet = await this.#opensLocalnet(mangle)
     const missing = await missingJumps(iptables, { nat, filter })
     // The kubelet may have it, with rules of its own: it is named only where it would be new.
     const hasFirewall = this.#writesFirewall() || filter.includes(`\n:${KUBELET_FIREWALL} `)
-    const text = jumpText(missing, hasFirewall ? {} : { filter: KUBELET_FIREWALL })
+    // The canary that is looked at comes last.
+    const text = restoreText([
+      [
+        'filter',
+        ...(hasFirewall ? [] : [`:${KUBELET_FIREWALL} - [0:0]`]),
+        ...canaryLines(filter),
+        ...jumpLines(missing, 'filter'),
+      ],
+      ['nat', ...canaryLines(nat), ...jumpLines(missing, 'nat')],
+      ['mangle', ...canaryLines(mangle), ...markerLines(mangle, this.#noteLocalnet === true)],
+    ])
     if (text !== '') await iptables.restore(text)
-    const opensLocalnet = await this.#opensLocalnet()
-    await iptables.restore(canaryText({ noteLocalnet: this.#noteLocalnet === true }))
+    // The rules are there that guard it: only now may packets to 127.0.0.0/8 leave loopback.
     if (opensLocalnet) this.#options.sysctls.write(ROUTE_LOCALNET, '1')
     return report
   }
@@ -160,19 +172,14 @@ export class FamilyRules {
     return { written: count, deleted: removed, unchanged: rules.filter + rules.nat - count }
   }
 
-  /** The rules are there that guard it: only now may packets to 127.0.0.0/8 leave loopback. */
-  async #opensLocalnet(): Promise<boolean> {
+  /** Whether ROUTE_LOCALNET is needed and off. Finds out, the first time, whether it is to be off again one day. */
+  async #opensLocalnet(mangle: string): Promise<boolean> {
     if (!this.#writesFirewall()) return false
     const isOff = this.#options.sysctls.read(ROUTE_LOCALNET) === '0'
-    this.#noteLocalnet ??= isOff || (await this.#wasNoted())
+    // An earlier run may have noted it in the other flavour. That of all tables: legacy makes what it is asked for.
+    this.#noteLocalnet ??=
+      isOff || notesLocalnet(mangle) || notesLocalnet((await this.#options.other?.saveAll()) ?? '')
     return isOff
-  }
-
-  async #wasNoted(): Promise<boolean> {
-    for (const iptables of [this.#options.iptables, this.#options.other]) {
-      if (await iptables?.hasRule('mangle', [MARKER, ...LOCALNET_NOTE])) return true
-    }
-    return false
   }
 
   #writesFirewall(): boolean {
@@ -203,4 +210,12 @@ export class FamilyRules {
     const { fixed, family } = this.#options
     return new RuleRenderer({ ...fixed, family, localPods, localhostNodePorts })
   }
+}
+
+/** Input of `iptables-restore`: tables with their lines; nothing of a table without any. */
+function restoreText(tables: readonly (readonly [table: Table, ...lines: string[]])[]): string {
+  return tables
+    .filter(([, ...lines]) => lines.length > 0)
+    .map(([table, ...lines]) => [`*${table}`, ...lines, 'COMMIT', ''].join('\n'))
+    .join('')
 }

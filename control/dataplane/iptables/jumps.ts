@@ -14,25 +14,19 @@ export async function missingJumps(iptables: Iptables, saved: Saved): Promise<re
   const missing: JumpRule[] = []
   for (const rule of JUMP_RULES) {
     if (saved[rule.table].includes(`\n${jumpLine('-A', rule)}\n`)) continue
+    if (!saved[rule.table].includes(`\n:${rule.target} `)) {
+      missing.push(rule)
+      continue
+    }
     const [, , , ...args] = jumpArgv('-C', rule)
     if (!(await iptables.hasRule(rule.table, args))) missing.push(rule)
   }
   return missing
 }
 
-/** The input of `iptables-restore --noflush` that puts them at the head of their chains, in their order. */
-export function jumpText(
-  rules: readonly JumpRule[],
-  chains: Readonly<Partial<Record<Table, string>>>,
-): string {
-  return (['filter', 'nat'] as const)
-    .flatMap((table) => {
-      const lines = rules.filter((rule) => rule.table === table).map((rule) => jumpLine('-I', rule))
-      const chain = chains[table]
-      if (lines.length === 0 && chain === undefined) return []
-      return [`*${table}`, ...(chain === undefined ? [] : [`:${chain} - [0:0]`]), ...lines, 'COMMIT', '']
-    })
-    .join('\n')
+/** The lines that put those of a table at the head of their chains, in their order. */
+export function jumpLines(rules: readonly JumpRule[], table: Table): readonly string[] {
+  return rules.filter((rule) => rule.table === table).map((rule) => jumpLine('-I', rule))
 }
 
 function jumpLine(operation: '-A' | '-I', rule: JumpRule): string {

@@ -93,7 +93,7 @@ export class RuleRenderer {
     const fixed = fixedRules(this.#settings, input.nodePortAddresses)
     const filterRules = [...fixed.filter.rules]
     const natRules = [...fixed.nat.rules]
-    const natChains = fixed.nat.chains.map(chainLine)
+    const named: string[] = []
     const stale = this.#candidates(base)
     let kept = 0
     for (const { key, known, body } of this.#ports(desired, commented)) {
@@ -103,7 +103,7 @@ export class RuleRenderer {
       if (port !== undefined) filterRules.push(healthCheckRule(known.facts, port))
       if (changed?.has(key) ?? true) {
         for (const chain of known.chains) {
-          natChains.push(chainLine(chain))
+          named.push(chain)
           stale.delete(chain)
         }
         append(natRules, body ?? chainRules(known.facts, this.#settings, commented))
@@ -112,13 +112,13 @@ export class RuleRenderer {
       }
     }
     append(natRules, fixed.tail)
-    append(natChains, [...stale].map(chainLine))
+    append(named, [...stale])
     const removals = [...stale].map((chain) => `-X ${chain}`)
     const written = { filter: filterRules.length, nat: natRules.length }
     return {
       text: [
         ...table('filter', fixed.filter.chains.map(chainLine), filterRules),
-        ...table('nat', natChains, natRules, removals),
+        ...table('nat', [...fixed.nat.chains, ...descending(named)].map(chainLine), natRules, removals),
         '',
       ].join('\n'),
       removed: stale.size,
@@ -183,6 +183,14 @@ function table(
   removals: readonly string[] = [],
 ): readonly string[] {
   return [`*${name}`, ...chains, ...rules, ...removals, 'COMMIT']
+}
+
+/**
+ * iptables-nft keeps the chains it is told of sorted, by walking from the first one: told in this order each is at its
+ * place at once. For 11,000 chains (1,000 services of 10 endpoints) that is 2 s of its time instead of 15 (1.8.9).
+ */
+function descending(chains: string[]): readonly string[] {
+  return chains.sort().reverse()
 }
 
 /** Not `push(...more)`: an argument each is too many for the stack. */
