@@ -7,7 +7,6 @@ import type { Counter, LocalPods } from '../dataplane/iptables/rule-settings.ts'
 import type { Reconciled } from '../dataplane/iptables/stale-conntrack.ts'
 import type { Logger } from '../log.ts'
 import { parseCidr } from '../model/address.ts'
-import type { AvailableScheduler } from '../model/schedulers.ts'
 import type { ModelSettings } from '../model/settings.ts'
 import type { Family } from '../model/types.ts'
 import { type DataplanePart, type PartOptions, UnfitError } from './dataplane-part.ts'
@@ -37,7 +36,6 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
     families: FAMILIES.filter(kernelHas),
     masqueradeMark: packetSettings(options).marks.masquerade,
     localhostNodePorts: model.localhostNodePorts,
-    scheduler: model.scheduler,
     log,
     signal,
     reconciled: (what) => reconciled.push(what),
@@ -102,10 +100,7 @@ async function start(dataplane: IptablesDataplane, log: Pick<Logger, 'info'>): P
 }
 
 /** The rules are kube-proxy's, and so is what they do: its masquerade, and its scheduler where nobody says otherwise. */
-export function iptablesModel({
-  model,
-  scheduler,
-}: Pick<RunOptions, 'model' | 'scheduler'>): ModelSettings & { readonly scheduler: AvailableScheduler } {
+export function iptablesModel({ model, scheduler }: Pick<RunOptions, 'model' | 'scheduler'>): ModelSettings {
   const { detectLocal } = model
   return {
     ...model,

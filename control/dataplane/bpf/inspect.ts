@@ -31,7 +31,7 @@ export class NothingPinnedError extends Error {
 
   constructor(folder: string) {
     super(
-      `nothing is pinned under ${folder}: start \`sluice run\`, or give the --bpf-root that it was started with`,
+      `nothing is pinned under ${folder}: start \`sluice run\`, or give the --bpf-root that it was started with; with --proxy-mode iptables all is in iptables-save`,
     )
     this.name = 'NothingPinnedError'
   }

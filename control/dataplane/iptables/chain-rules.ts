@@ -1,7 +1,7 @@
 /** The chains of one service port in table nat: written when the port is new or another, else left in the kernel. */
 
 import { hostPort } from '../../model/address.ts'
-import type { ListKind } from '../../model/types.ts'
+import type { ListKind, Scheduler } from '../../model/types.ts'
 import { clusterIPMatches } from './portal-rules.ts'
 import type { LocalPods, RuleSettings } from './rule-settings.ts'
 import { comment } from './rule-text.ts'
@@ -13,7 +13,7 @@ export function chainRules(facts: PortFacts, settings: RuleSettings, commented: 
   clusterIPMasquerade(facts, settings, lines)
   externalRules(facts, settings, lines)
   firewallRules(facts, lines)
-  for (const list of facts.lists) balanceRules(facts, list, settings, commented, lines)
+  for (const list of facts.lists) balanceRules(facts, list, commented, lines)
   endpointRules(facts, commented, lines)
   return lines
 }
@@ -73,7 +73,6 @@ function firewallRules({ title, chains, sourceRanges }: PortFacts, lines: string
 function balanceRules(
   { port, title, chains, endpointChains }: PortFacts,
   list: ListKind,
-  { scheduler }: RuleSettings,
   commented: boolean,
   lines: string[],
 ): void {
@@ -90,18 +89,18 @@ function balanceRules(
       const since = `--rcheck --seconds ${port.affinitySeconds} --reap`
       sticky.push(`${rule} -m recent --name ${chain} ${since} -j ${chain}`)
     }
-    draws.push(`${rule}${shareMatch(indexes.length - i, scheduler)} -j ${chain}`)
+    draws.push(`${rule}${shareMatch(indexes.length - i, port.scheduler)} -j ${chain}`)
   })
   for (const line of sticky) lines.push(line)
   for (const line of draws) lines.push(line)
 }
 
-/** One of so many that are left; the last one takes all. */
-function shareMatch(left: number, scheduler: RuleSettings['scheduler']): string {
+/** One of so many that are left; the last one takes all. Rules know turns and chance, and nothing of load. */
+function shareMatch(left: number, scheduler: Scheduler): string {
   if (left === 1) return ''
-  return scheduler === 'random'
-    ? ` -m statistic --mode random --probability ${probability(left)}`
-    : ` -m statistic --mode nth --every ${left} --packet 0`
+  return scheduler === 'round-robin'
+    ? ` -m statistic --mode nth --every ${left} --packet 0`
+    : ` -m statistic --mode random --probability ${probability(left)}`
 }
 
 /** 1 in `left`, as text with ten decimals. */

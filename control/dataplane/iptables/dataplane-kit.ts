@@ -25,7 +25,6 @@ export function makeSubject(kernel: Kernel, options: Partial<IptablesDataplaneOp
     families: ['ipv4', 'ipv6'],
     masqueradeMark: 1 << 14,
     localhostNodePorts: true,
-    scheduler: 'random',
     log: {
       debug: () => undefined,
       info: (text) => lines.push(`info ${text}`),

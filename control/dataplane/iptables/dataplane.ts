@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type NetlinkSocket, openNetlink } from 'libbpf-ts'
 import type { Logger } from '../../log.ts'
 import { familyOf } from '../../model/address.ts'
-import type { DesiredState, Family, Scheduler, ServiceKey } from '../../model/types.ts'
+import type { DesiredState, Family, ServiceKey } from '../../model/types.ts'
 import type { Dataplane, Restored, SyncReport } from '../dataplane.ts'
 import { type RunCommand, runCommand } from '../netfilter/command.ts'
 import { detectFlavour, type Flavour, otherFlavour } from '../netfilter/flavour.ts'
@@ -29,7 +29,6 @@ export interface IptablesDataplaneOptions {
   readonly masqueradeMark: number
   /** Where they take node ports, processes of the node may use them at 127.0.0.1. */
   readonly localhostNodePorts: boolean
-  readonly scheduler: Extract<Scheduler, 'random' | 'round-robin'>
   /** The node's own when left out. */
   readonly flavour?: Flavour
   readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
@@ -245,8 +244,8 @@ export class IptablesDataplane implements Dataplane {
       throw new IptablesError(`no iptables of flavour ${flavour} for ${family}`, false)
     await probeRules(iptables, family)
     const other = await openIptables(family, otherFlavour(flavour), options)
-    const { masqueradeMark, scheduler } = this.#options
-    const fixed = { ...found, masqueradeMark, scheduler, randomFully: iptables.hasRandomFully }
+    const { masqueradeMark } = this.#options
+    const fixed = { ...found, masqueradeMark, randomFully: iptables.hasRandomFully }
     return new FamilyRules(
       { family, iptables, other, fixed, sysctls: this.#sysctls },
       this.#settingsOf(family),

@@ -82,7 +82,6 @@ function settingsFor(family: Family, counters: RuleSettings['counters']): RuleSe
     randomFully: true,
     dropInvalid: true,
     counters,
-    scheduler: 'random',
   }
 }
 
@@ -98,6 +97,7 @@ async function goldenState(): Promise<DesiredState> {
     nodeFacts(NODE, store.cluster.node, [], {
       ...DEFAULT_MODEL_SETTINGS,
       clientAddress: 'kube-proxy',
+      scheduler: 'random',
       detectLocal: { mode: 'ClusterCIDR', cidrs: CLUSTER_CIDRS },
     }),
   )

@@ -1,6 +1,6 @@
 /** What the text of the rules depends on, beside the services: for one IP family, the same from start to end. */
 
-import type { Family, Scheduler } from '../../model/types.ts'
+import type { Family } from '../../model/types.ts'
 
 /** What tells a pod of this node from other clients; with a range, also the pods of other nodes in it. */
 export type LocalPods =
@@ -25,8 +25,6 @@ export interface RuleSettings {
   readonly dropInvalid: boolean
   /** Those that the kernel has. */
   readonly counters: ReadonlySet<Counter>
-  /** Of the schedulers those that rules can do. */
-  readonly scheduler: Extract<Scheduler, 'random' | 'round-robin'>
 }
 
 /** The addresses that take node ports: every one of the node's, or these (canonical, of the family). */

@@ -132,7 +132,8 @@ suite('shares', () => {
   ] as const) {
     test(`${scheduler}: each rule takes its share of what those before it left`, () => {
       const endpoints = ['10.244.1.1', '10.244.1.2', '10.244.1.3'].map((address) => makeEndpoint(address))
-      const { text } = render({ desired: desiredOf([makeService()], [makeSlice(endpoints)]) }, { scheduler })
+      const service = makeService({ annotations: { 'sluice.dev/scheduler': scheduler } })
+      const { text } = render({ desired: desiredOf([service], [makeSlice(endpoints)]) })
       const draws = text.split('\n').filter((line) => /^-A KUBE-SVC-.*-j KUBE-SEP-/.test(line))
       assert.deepEqual(
         draws.map((line) => /--mode (.*) -j/.exec(line)?.[1]),

@@ -161,8 +161,7 @@ const scenarios: readonly Scenario[] = [
   {
     title: 'masqueradeAll: pods too; and round robin instead of chance',
     endpoints: [HERE, AWAY],
-    model: { masqueradeAll: true },
-    settings: { scheduler: 'round-robin' },
+    model: { masqueradeAll: true, scheduler: 'round-robin' },
     rules: `
       KUBE-SERVICES "default/web cluster IP" ${WEB_IP} -j SVC
       SVC "default/web cluster IP" ${WEB_IP} -j KUBE-MARK-MASQ

@@ -16,7 +16,6 @@ export const SETTINGS: RuleSettings = {
   randomFully: true,
   dropInvalid: true,
   counters: new Set(),
-  scheduler: 'random',
 }
 
 /** Everything is written, nothing is there. */
@@ -32,6 +31,7 @@ export function kubeProxyNode(settings: Partial<ModelSettings> = {}): NodeFacts 
     settings: {
       ...DEFAULT_MODEL_SETTINGS,
       clientAddress: 'kube-proxy',
+      scheduler: 'random',
       detectLocal: { mode: 'ClusterCIDR', cidrs },
       ...settings,
     },
