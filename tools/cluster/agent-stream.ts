@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Failed, LoadInput, Reply } from './agent-protocol.ts'
 import { formatSocketAddress, parseSocketAddress } from './agent-protocol.ts'
 import { readLines } from './lines.ts'
+import { patience } from './patience.ts'
 
 const INTERVAL_MS = 10
 /** For what is under way when the stream ends. */
@@ -47,7 +48,7 @@ export async function stream(
     carrier.send(`line ${number}`.padEnd(input.bytes ?? 0, '.'))
     await delay(input.intervalMs ?? INTERVAL_MS, undefined, { signal }).catch(() => undefined)
   }
-  const limit = AbortSignal.timeout(LAST_ANSWERS_MS)
+  const limit = AbortSignal.timeout(patience(LAST_ANSWERS_MS))
   while (missing.size > 0 && !limit.aborted) {
     const { promise, resolve } = Promise.withResolvers<void>()
     wake = resolve
