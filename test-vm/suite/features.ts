@@ -21,7 +21,7 @@ const DEVICE_KINDS: Readonly<Record<string, string>> = {
   wireguard: '',
 }
 
-const KERNEL_MODULES = ['nf_conntrack', 'ipv6', 'veth']
+const KERNEL_MODULES = ['nf_conntrack', 'ipv6', 'ip_vs', 'br_netfilter']
 
 /** Everything found here, by name. */
 export function findFeatures(): string[] {
@@ -66,66 +66,45 @@ function probed(): string[] {
   return findings.flatMap(({ name, here }) => (here === 'yes' && !NOT_OF_THE_KERNEL.test(name) ? [name] : []))
 }
 
+/** In a network namespace of its own, with which everything goes that it leaves. */
+function isolated(argv: readonly [string, ...string[]], input = ''): boolean {
+  return attempt(['unshare', '--net', ...argv], input).code === 0
+}
+
 function devices(): string[] {
-  return Object.entries(DEVICE_KINDS).flatMap(([kind, more]) => {
+  const plain = Object.entries(DEVICE_KINDS).flatMap(([kind, more]) => {
     const words = more.split(' ').filter((word) => word !== '')
-    const { code } = attempt(['ip', 'link', 'add', 'try0', 'type', kind, ...words])
-    if (code === 0) attempt(['ip', 'link', 'delete', 'try0'])
-    return code === 0 ? [`${kind} devices`, ...(kind === 'veth' ? onVeth() : [])] : []
+    return isolated(['ip', 'link', 'add', 'try0', 'type', kind, ...words]) ? [`${kind} devices`] : []
   })
+  const onVeth = 'link add below0 type veth peer name below1\nlink add link below0 name try0 type vlan id 7\n'
+  return isolated(['ip', '-batch', '-'], onVeth) ? [...plain, 'vlan devices'] : plain
 }
 
-/** Devices that sit on another one. */
-function onVeth(): string[] {
-  attempt(['ip', 'link', 'add', 'below0', 'type', 'veth', 'peer', 'name', 'below1'])
-  const { code } = attempt(['ip', 'link', 'add', 'link', 'below0', 'name', 'try0', 'type', 'vlan', 'id', '7'])
-  attempt(['ip', 'link', 'delete', 'below0'])
-  return code === 0 ? ['vlan devices'] : []
-}
+const RULE = [
+  ...['-t', 'nat', '-A', 'POSTROUTING', '-m', 'statistic', '--mode', 'random', '--probability', '0.5'],
+  ...['-m', 'comment', '--comment', 'try', '-j', 'MASQUERADE', '--random-fully'],
+]
 
-/** As a masquerading rule needs it; both families. */
+/** Whether both families take a rule as Sluice and kube-proxy write it. */
 function takesRules(flavour: 'nft' | 'legacy'): boolean {
-  const rule = [
-    '-t',
-    'nat',
-    '-A',
-    'POSTROUTING',
-    '-m',
-    'statistic',
-    '--mode',
-    'random',
-    '--probability',
-    '0.5',
-  ]
-  return ['iptables', 'ip6tables'].every(
-    (tool) =>
-      attempt([
-        `${tool}-${flavour}`,
-        ...rule,
-        '-m',
-        'comment',
-        '--comment',
-        'try',
-        '-j',
-        'MASQUERADE',
-        '--random-fully',
-      ]).code === 0,
-  )
+  return ['iptables', 'ip6tables'].every((tool) => isolated([`${tool}-${flavour}`, ...RULE]))
 }
+
+const NFT_TABLE = `table inet try {
+  chain postrouting {
+    type nat hook postrouting priority 100
+    masquerade fully-random
+  }
+}
+`
 
 function others(): string[] {
   const connect = attempt(['socat', '-u', '/dev/null', 'SCTP4-CONNECT:127.0.0.1:9'])
-  const table =
-    'table inet try { chain c { type nat hook postrouting priority 100; masquerade fully-random; } }\n'
-  const nft = attempt(['nft', '-f', '-'], table)
-  attempt(['nft', 'delete', 'table', 'inet', 'try'])
-  attempt(['modprobe', '--quiet', 'ip_vs'])
-  attempt(['modprobe', '--quiet', 'br_netfilter'])
   const found: Readonly<Record<string, boolean>> = {
     'SCTP sockets': /Connection refused/.test(connect.stderr),
     IPVS: existsSync('/proc/net/ip_vs'),
     br_netfilter: existsSync('/proc/sys/net/bridge/bridge-nf-call-iptables'),
-    'nft tables of both families with NAT': nft.code === 0,
+    'nft tables of both families with NAT': isolated(['nft', '-f', '-'], NFT_TABLE),
     'iptables on nf_tables': takesRules('nft'),
     'iptables of its own (legacy)': takesRules('legacy'),
   }
