@@ -34,7 +34,7 @@ export interface Kernel extends KernelSource {
   readonly because: string
   /** Features, by the names that `sluice probe` and the suite have for them; it has none of the others. */
   readonly has: ReadonlySet<string>
-  /** What a run of the whole matrix does with it, and what continuous integration does. */
+  /** What a run of the whole matrix does with it, and what continuous integration does; nothing: it is there for commands. */
   readonly checks: readonly Check[]
   readonly quickChecks: readonly Check[]
 }

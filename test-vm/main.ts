@@ -71,6 +71,10 @@ async function runChecks(kernels: readonly Kernel[], write: boolean): Promise<nu
 const kernels = readKernels()
 const options = readOptions(kernels)
 if (options === undefined) process.exitCode = EXIT_CANNOT
-else if (options.what === 'all') process.exitCode = await runChecks(kernels, options.write)
+else if (options.what === 'all')
+  process.exitCode = await runChecks(
+    kernels.filter(({ checks }) => checks.length > 0),
+    options.write,
+  )
 else if (options.command === undefined) process.exitCode = await runChecks([options.kernel], false)
 else process.exitCode = await runCommand(options.kernel, options.command)

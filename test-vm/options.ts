@@ -40,6 +40,9 @@ export function parseOptions(argv: readonly string[], kernels: readonly Kernel[]
   if (known === undefined) {
     throw new Error(`${name}: no such kernel; there are ${kernels.map((each) => each.name).join(', ')}`)
   }
+  if (command === undefined && known.checks.length === 0) {
+    throw new Error(`${name}: the matrix has no checks for it: give a command behind --`)
+  }
   return { what: 'one', kernel: flags.length > 0 ? withoutBpf(known, kernels) : known, command }
 }
 

@@ -1,6 +1,6 @@
 /** What this kernel has: what `sluice probe` finds, and kinds of devices and sockets that the tests play with. */
 
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import type { Kernel } from '../kernels.ts'
 import type { Outcome } from '../results.ts'
 import { attempt, end } from './run.ts'
@@ -98,10 +98,16 @@ const NFT_TABLE = `table inet try {
 }
 `
 
+function hasSctp(): boolean {
+  // Its module takes user-mode Linux down.
+  if (readFileSync('/proc/cpuinfo', 'utf8').includes('User Mode Linux')) return false
+  const { stderr } = attempt(['socat', '-u', '/dev/null', 'SCTP4-CONNECT:127.0.0.1:9'])
+  return /Connection refused/.test(stderr)
+}
+
 function others(): string[] {
-  const connect = attempt(['socat', '-u', '/dev/null', 'SCTP4-CONNECT:127.0.0.1:9'])
   const found: Readonly<Record<string, boolean>> = {
-    'SCTP sockets': /Connection refused/.test(connect.stderr),
+    'SCTP sockets': hasSctp(),
     IPVS: existsSync('/proc/net/ip_vs'),
     br_netfilter: existsSync('/proc/sys/net/bridge/bridge-nf-call-iptables'),
     'nft tables of both families with NAT': isolated(['nft', '-f', '-'], NFT_TABLE),

@@ -72,7 +72,7 @@ export class Load {
         client.close()
         client = undefined
       }
-      await delay(this.#input.intervalMs ?? 50, undefined, { signal }).catch(() => undefined)
+      await delay(patience(this.#input.intervalMs ?? 50), undefined, { signal }).catch(() => undefined)
     }
     client?.close()
   }
