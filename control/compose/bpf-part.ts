@@ -14,6 +14,7 @@ import { lookAtBpf } from './bpf-metrics.ts'
 import { type DataplanePart, type NodeHooks, type PartOptions, UnfitError } from './dataplane-part.ts'
 import { type DropCounts, DropReport } from './drop-report.ts'
 import { servedOf, warnOfForeignRules } from './foreign-rules.ts'
+import { FormerStreams } from './former-streams.ts'
 import { checkKernel, kernelHas, prepareMounts, removeMounts } from './host.ts'
 import { LocalOutput } from './local-output.ts'
 import type { Repetition } from './repeat.ts'
@@ -45,6 +46,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
   const netfilter = createNetfilter({ marks, nodePorts, families: families.filter(kernelHas), log })
   const localOutput = new LocalOutput(netfilter, new UdpTranslations({ log }))
   const sockets = keepSockets({ ...options, dataplane, source, cgroupRoot, log, nodePorts, attachments })
+  const formerStreams = new FormerStreams({ families, mayBe: () => dataplane.isHandingOver, log })
   const dropCounts = dropCountsOf(dataplane)
   const drops = createDropReport(dataplane, dropCounts, log, clock)
   const sweepers = families.map((family) => createSweeper(dataplane, family, clock))
@@ -56,6 +58,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
     setLocalCidrs: (cidrs) => dataplane.setLocalCidrs(cidrs),
     setNodeAddresses: (addresses) => {
       localOutput.setAddresses(addresses)
+      formerStreams.setAddresses(addresses)
       nodeAddresses = addresses.map(({ address }) => address)
       return dataplane.setNodeAddresses(addresses)
     },
@@ -73,6 +76,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
     },
     synced: (outcome) => {
       localOutput.synced(outcome)
+      formerStreams.synced(outcome)
       if (!outcome.first) return
       sockets.synced()
       foreignRulesTold = warnOfForeignRules(servedOf(outcome.desired, nodeAddresses, nodePorts), log)
@@ -93,7 +97,13 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
       { name: 'the look at sockets', intervalMs: CHECK_INTERVAL_MS, act: () => sockets.repeat() },
     ],
     idle: async () => {
-      await Promise.all([netfilterReady, foreignRulesTold, localOutput.idle(), sockets.idle()])
+      await Promise.all([
+        netfilterReady,
+        foreignRulesTold,
+        localOutput.idle(),
+        formerStreams.idle(),
+        sockets.idle(),
+      ])
     },
   }
 }

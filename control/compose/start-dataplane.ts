@@ -37,7 +37,8 @@ export async function startDataplane(
   })
   try {
     const { adopted, services, backends } = await dataplane.start()
-    if (!adopted) dataplane.beginHandover(settings.timeouts.handover)
+    const wasDraining = dataplane.endDraining()
+    if (!adopted || wasDraining) dataplane.beginHandover(settings.timeouts.handover)
     log.info(adopted ? 'adopted what an earlier daemon left' : 'nothing to adopt: the maps are new', {
       services,
       backends,

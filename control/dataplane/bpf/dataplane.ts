@@ -116,6 +116,30 @@ export class BpfDataplane implements Dataplane {
     }
   }
 
+  /** Whether that time goes on, also after a restart: connections of another proxy may live still. */
+  get isHandingOver(): boolean {
+    const { datapath, parts } = this.#started()
+    return parts.some(({ believed }) => {
+      const state = viewOf(datapath.map(`state${believed.mirror.layout.number}`).memory())
+      const { handoverUntil, now } = datapathState.decode(state, 0)
+      return ((handoverUntil - now) | 0) > 0
+    })
+  }
+
+  /** Balances again where a handover to netfilter was not brought to its end. True if there was one. */
+  endDraining(): boolean {
+    const { datapath, parts } = this.#started()
+    let wasDraining = false
+    for (const { believed } of parts) {
+      const state = viewOf(datapath.map(`state${believed.mirror.layout.number}`).memory())
+      const held = datapathState.decode(state, 0)
+      if (held.draining === 0) continue
+      datapathState.encode({ ...held, draining: 0 }, state, 0)
+      wasDraining = true
+    }
+    return wasDraining
+  }
+
   /** `remove` takes the maps' pins away; what is attached must be detached first, or it keeps them. */
   async stop(mode: 'leave' | 'remove'): Promise<void> {
     await this.#alone(async () => {

@@ -1,0 +1,214 @@
+/** A node changes over from kube-proxy's rules to eBPF, to iptables and back, under load: nothing is lost, and nothing is left. */
+
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync } from 'node:fs'
+import { after, before, describe, test } from 'node:test'
+import type { Member, NodeMember, RunningLoad, Stage } from '../cluster/index.ts'
+import { FAMILIES, formatSocketAddress, NODES, setStage } from '../cluster/index.ts'
+import { assertAllFrom, eventually, sluice } from './kit.ts'
+import { manifest } from './objects.ts'
+
+/** Behind each a single pod: one here, one on the other node. */
+const SERVICES = [
+  { name: 'web-here', end: 1, protocol: 'TCP', port: 80, pods: ['p3'] },
+  { name: 'web-there', end: 2, protocol: 'TCP', port: 80, pods: ['p6'] },
+  { name: 'dns-here', end: 3, protocol: 'UDP', port: 53, pods: ['p3'] },
+  { name: 'dns-there', end: 4, protocol: 'UDP', port: 53, pods: ['p6'] },
+] as const
+const CLUSTER_IP = {
+  ipv4: (end: number): string => `10.97.0.${end}`,
+  ipv6: (end: number): string => `fd00:10:97::${end}`,
+} as const
+const nodePortOf = (end: number): number => 31_000 + end
+
+const PODS_ARE = ['--cluster-cidr', '10.244.0.0/16,fd00:10:244::/48']
+const IPTABLES = ['--proxy-mode', 'iptables', ...PODS_ARE]
+
+type Flavour = 'nft' | 'legacy'
+
+/** Everything of a node that a clean-up might leave behind. */
+async function traces(node: NodeMember): Promise<Record<string, string>> {
+  const of = async (...argv: [string, ...string[]]) => (await node.exec(argv)).stdout
+  const saves = ['iptables-nft-save', 'ip6tables-nft-save', 'iptables-legacy-save', 'ip6tables-legacy-save']
+  const lines = (text: string) =>
+    text
+      .split('\n')
+      .filter((line) => !line.startsWith('#'))
+      .map((line) => line.replace(/ \[\d+:\d+\]$/, '').replace(/ packets \d+ bytes \d+/, ''))
+      .join('\n')
+  const entries = saves.map(async (save) => [save, lines(await of(save))] as const)
+  return {
+    ...Object.fromEntries(await Promise.all(entries)),
+    nft: lines(await of('nft', 'list', 'ruleset')),
+    links: (await of('ip', '-br', 'link')).replaceAll(/ +/g, ' '),
+    sysctls: await of('sysctl', '-a', '-r', 'route_localnet|nf_conntrack_tcp_be_liberal|bridge-nf-call'),
+    pins: existsSync(node.bpfRoot) ? readdirSync(node.bpfRoot, { recursive: true }).join() : '',
+    filters: await of('tc', 'filter', 'show', 'dev', 'eth0', 'ingress'),
+  }
+}
+
+for (const flavour of ['nft', 'legacy'] as const) {
+  describe(`kube-proxy, eBPF, iptables, eBPF (iptables-${flavour})`, () => {
+    let stage: Stage
+    const loads: RunningLoad[] = []
+    before(async () => {
+      stage = await setStage({ prefix: `slt${process.pid}`, examples: ['nodes'] })
+      stage.write(
+        'scenario',
+        manifest(
+          ...SERVICES.map(({ end, ...service }) => ({
+            ...service,
+            clusterIP: CLUSTER_IP.ipv4(end),
+            secondClusterIP: CLUSTER_IP.ipv6(end),
+            nodePort: nodePortOf(end),
+          })),
+        ),
+      )
+      await hint(stage.cluster.node('n1'), flavour)
+      await touchTables(stage.cluster.node('n1'))
+    })
+    after(() => stage[Symbol.asyncDispose]())
+
+    /** New streams: of the client to node ports, of pods to ClusterIPs; of TCP and UDP in both families, to here and there. */
+    async function begin(): Promise<void> {
+      const { client, pod } = stage.cluster
+      for (const family of FAMILIES) {
+        for (const { end, port, protocol } of SERVICES) {
+          const atCluster = { address: CLUSTER_IP[family](end), port }
+          const atNode = { address: NODES.n1[family], port: nodePortOf(end) }
+          for (const [member, at] of [
+            [client, atNode],
+            [pod(end % 2 === 0 ? 'p1' : 'p4'), atCluster],
+          ] as const) {
+            const to = formatSocketAddress(at)
+            const how = protocol === 'TCP' ? ({ bytes: 3000 } as const) : ({ protocol: 'udp' } as const)
+            loads.push(await member.load({ to, mode: 'stream', intervalMs: 20, ...how }))
+          }
+        }
+      }
+      await goOn()
+    }
+
+    async function goOn(): Promise<void> {
+      for (const report of await Promise.all(loads.map((load) => load.report(50))))
+        assert.deepEqual(report.failures, [])
+    }
+
+    /** New connections are served, too. */
+    async function assertServed(): Promise<void> {
+      const members: readonly [Member, string][] = [
+        [stage.cluster.client, formatSocketAddress({ address: NODES.n1.ipv4, port: nodePortOf(2) })],
+        [stage.cluster.pod('p4'), formatSocketAddress({ address: CLUSTER_IP.ipv6(2), port: 80 })],
+      ]
+      for (const [member, to] of members) assertAllFrom(await member.request({ to, count: 3 }), 'p6')
+    }
+
+    const rulesOf = async (node: NodeMember) => (await node.exec([`iptables-${flavour}-save`])).stdout
+
+    test('no stream misses anything, and each change takes all of the former away', async () => {
+      const n1 = stage.cluster.node('n1')
+      // As kube-proxy has it, and leaves it.
+      await n1.exec(['sysctl', '-q', '-w', 'net.ipv4.conf.all.route_localnet=1'])
+      const untouched = await traces(n1)
+      const iptables = stage.daemonWith('n1', IPTABLES)
+      const bpf = stage.daemonWith('n1', PODS_ARE)
+
+      // The same rules as kube-proxy's; without the marker they are its.
+      await iptables.startUntilReady()
+      await iptables.stop()
+      for (const command of [`iptables-${flavour}`, `ip6tables-${flavour}`]) {
+        await n1.exec([command, '-t', 'mangle', '-F', 'SLUICE-CANARY'])
+        await n1.exec([command, '-t', 'mangle', '-X', 'SLUICE-CANARY'])
+      }
+      await begin()
+
+      await bpf.startUntilReady()
+      assert.match(await rulesOf(n1), /KUBE-SVC-/, "kube-proxy's are left alone")
+      const cleaned = await sluice(n1, 'cleanup', '--kube-proxy')
+      assert.match(cleaned.stdout, new RegExp(`removed iptables-${flavour} chain KUBE-SERVICES in nat`))
+      assert.doesNotMatch(await rulesOf(n1), /KUBE-(?:SVC|SERVICES|PROXY)/)
+      await assertServed()
+      await begin()
+
+      await bpf.stop()
+      await iptables.startUntilReady()
+      await iptables.untilSaid(/handed connections over to netfilter/)
+      await iptables.untilSaid(/removed what the eBPF dataplane had/)
+      assert.match(await rulesOf(n1), /KUBE-SVC-/)
+      assert.ok(!existsSync(n1.bpfRoot), 'the pins are gone')
+      await assertServed()
+      await begin()
+
+      await iptables.stop()
+      await bpf.startUntilReady()
+      await eventually(
+        'the rules are gone',
+        async () => !/KUBE-(?:SVC|SERVICES|PROXY)/.test(await rulesOf(n1)),
+      )
+      await assertServed()
+      await begin()
+
+      await bpf.stop()
+      for (const load of loads) {
+        const { failures, backends } = await load.end()
+        assert.deepEqual(failures, [])
+        assert.equal(Object.keys(backends).length, 1)
+      }
+      await sluice(n1, 'cleanup')
+      assert.deepEqual(await traces(n1), untouched)
+    })
+  })
+}
+
+describe('a clean-up', () => {
+  let stage: Stage
+  before(async () => {
+    stage = await setStage({ prefix: `slt${process.pid}` })
+    await touchTables(stage.cluster.node('n1'))
+  })
+  after(() => stage[Symbol.asyncDispose]())
+
+  for (const mode of ['bpf', 'iptables']) {
+    test(`leaves the node as it was before ${mode}, and the second has nothing to do`, async () => {
+      const n1 = stage.cluster.node('n1')
+      const untouched = await traces(n1)
+      const daemon = stage.daemonWith('n1', ['--proxy-mode', mode, ...PODS_ARE])
+      await daemon.startUntilReady()
+      const used = await traces(n1)
+      assert.notDeepEqual(used, untouched)
+      await daemon.stop()
+      assert.match((await sluice(n1, 'cleanup')).stdout, /traces removed/)
+      assert.deepEqual(await traces(n1), untouched)
+      assert.equal((await sluice(n1, 'cleanup')).stdout, 'nothing to remove\n')
+    })
+  }
+})
+
+/** What a kubelet leaves for others to see which flavour it uses, and the chain that is its own as well as kube-proxy's. */
+async function hint(node: NodeMember, flavour: Flavour): Promise<void> {
+  for (const command of [`iptables-${flavour}`, `ip6tables-${flavour}`]) {
+    await node.exec([command, '-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT'])
+    await node.exec([command, '-N', 'KUBE-FIREWALL'])
+    for (const chain of ['INPUT', 'OUTPUT']) await node.exec([command, '-A', chain, '-j', 'KUBE-FIREWALL'])
+  }
+  // In IPv6 kube-proxy has no rule in it.
+  const from = ['!', '-s', '127.0.0.0/8', '-d', '127.0.0.0/8']
+  const comment = ['-m', 'comment', '--comment', 'block incoming localnet connections']
+  const state = ['-m', 'conntrack', '!', '--ctstate', 'RELATED,ESTABLISHED,DNAT', '-j', 'DROP']
+  await node.exec([`iptables-${flavour}`, '-A', 'KUBE-FIREWALL', ...from, ...comment, ...state])
+}
+
+/** The kernel's own chains come with the first rule, and stay: as on a node where iptables has been used before. */
+async function touchTables(node: NodeMember): Promise<void> {
+  const chains = {
+    filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+    nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
+    mangle: ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'],
+  }
+  const input = Object.entries(chains)
+    .map(([table, names]) => `*${table}\n${names.map((name) => `:${name} ACCEPT\n`).join('')}COMMIT\n`)
+    .join('')
+  for (const flavour of ['nft', 'legacy'])
+    for (const command of ['iptables', 'ip6tables'])
+      await node.exec([`${command}-${flavour}-restore`, '--noflush'], { input })
+}
