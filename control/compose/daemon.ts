@@ -47,7 +47,9 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
   logStart(options, version, log)
   try {
     await checkPorts({ ...options, clock: systemClock, log })
-    const source = await startSource({ ...options, withPods: true }, log, abort.signal)
+    // Where all sockets are served, a pod that refuses must not be served first.
+    const pods = options.socketLoadBalancing === 'all' ? 'awaited' : 'late'
+    const source = await startSource({ ...options, pods }, log, abort.signal)
     const parts = { options, source, log, clock: systemClock, signal: abort.signal }
     const tellNode = await createNodeEvents(options, parts)
     tellNode(startingEvent(version))

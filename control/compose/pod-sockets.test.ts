@@ -115,6 +115,8 @@ describe('the follower of whose sockets are served', () => {
     store = new Store('n1', { changed: () => undefined, note: () => undefined })
     source = store.attach('files:a')
     follow('host').refresh()
+    source.synced(['Pod'])
+    follow('host').refresh()
     assert.deepEqual(held(), ['1 1'])
     source.synced()
     follow('host').refresh()

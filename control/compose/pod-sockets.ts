@@ -9,7 +9,7 @@ import type { Store } from '../source/store.ts'
 
 export interface PodSocketsOptions {
   readonly mode: SocketMode
-  readonly store: Pick<Store, 'synced' | 'pods' | 'namespaces' | 'podChanges'>
+  readonly store: Pick<Store, 'podsSynced' | 'pods' | 'namespaces' | 'podChanges'>
   readonly folder: Pick<NetnsFolder, 'list'>
   /** `socket_netns` */
   readonly map: BpfMap
@@ -28,7 +28,7 @@ export class PodSocketsFollower {
   /** Objects may have changed. Cheap when none that matters has. Never throws. */
   objectsChanged(): void {
     const { store } = this.#options
-    if (!store.synced || store.podChanges === this.#seenChanges) return
+    if (!store.podsSynced || store.podChanges === this.#seenChanges) return
     try {
       this.refresh()
     } catch {
@@ -44,7 +44,7 @@ export class PodSocketsFollower {
    */
   refresh(): void {
     const { mode, store, folder, map, log } = this.#options
-    if (!store.synced) return
+    if (!store.podsSynced) return
     this.#seenChanges = store.podChanges
     const { choices, problems } = podSockets(store.pods.values(), store.namespaces)
     const messages = problems.map(({ object, field, message }) => `${object}: ${field}: ${message}`)

@@ -18,13 +18,13 @@ export interface StartedSource {
 
 /** What to read, and for which node. */
 export interface SourceChoice extends Pick<RunOptions, 'source' | 'nodeName'> {
-  /** Also this node's pods and the namespaces, where that takes more than to read on. Default: no. */
-  readonly withPods?: boolean
+  /** Also this node's pods and the namespaces, where that takes more than to read on: see `KubernetesOptions.pods`. */
+  readonly pods?: 'awaited' | 'late' | undefined
 }
 
 /** Throws a `Refusal` when the source never can run; what can heal is logged later, as a problem of the store. */
 export async function startSource(
-  { source, nodeName, withPods = false }: SourceChoice,
+  { source, nodeName, pods }: SourceChoice,
   log: Pick<Logger, 'info' | 'debug'>,
   signal: AbortSignal,
 ): Promise<StartedSource> {
@@ -39,7 +39,7 @@ export async function startSource(
     },
     { needsNode: source.kind === 'kubernetes' },
   )
-  const opened = await openSource({ source, nodeName, withPods }, log)
+  const opened = await openSource({ source, nodeName, pods }, log)
   try {
     await opened.start(store.attach(opened.name), signal)
   } catch (error) {
@@ -54,11 +54,11 @@ export async function startSource(
 
 /** A source that has not been started. What a cluster needs is loaded only for one: it is the larger part of the memory. */
 export async function openSource(
-  { source, nodeName, withPods = false }: SourceChoice,
+  { source, nodeName, pods }: SourceChoice,
   log: Pick<Logger, 'info' | 'debug'>,
 ): Promise<Source> {
   if (source.kind === 'files') return filesSource(source.folder)
   const { kubernetesSource } = await import('../source/kubernetes/kubernetes.ts')
   const { kubeconfig, apiServer } = source
-  return kubernetesSource({ kubeconfig, apiServer, nodeName, withPods, clock: systemClock, log })
+  return kubernetesSource({ kubeconfig, apiServer, nodeName, pods, clock: systemClock, log })
 }

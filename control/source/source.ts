@@ -27,8 +27,11 @@ export interface SourceProblem extends Problem {
 export interface SourceListener {
   /** Objects changed. `key` is `namespace/name`, or the name of an object without a namespace. An object that is as it was costs nothing. */
   apply(changes: readonly Change[]): void
-  /** Every kind has been listed in full once. Until then nothing may be concluded from an object's absence. */
-  synced(): void
+  /**
+   * Every kind has been listed in full once, but for the kinds in `late`, which nobody waits for. Until then nothing may
+   * be concluded from an object's absence. Called again when fewer are late.
+   */
+  synced(late?: readonly Kind[]): void
   /** All that cannot be used at present. Replaces what was said before. */
   problems(problems: readonly SourceProblem[]): void
   /** Worth a line only to someone who looks for it: objects of kinds that are not read, and such. */

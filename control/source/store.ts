@@ -12,7 +12,7 @@ import type {
   ServiceCIDR,
   ServiceKey,
 } from '../model/types.ts'
-import type { Change, SourceListener, SourceProblem } from './source.ts'
+import type { Change, Kind, SourceListener, SourceProblem } from './source.ts'
 
 /** What the store tells its owner. */
 export interface StoreEvents {
@@ -47,6 +47,7 @@ const TRIGGER_TIMES_MAX = 1000
 interface AttachedSource {
   readonly name: string
   synced: boolean
+  late: readonly Kind[]
   problems: readonly SourceProblem[]
 }
 
@@ -85,7 +86,7 @@ export class Store {
 
   /** The listener for one more source. All sources are attached before any of them starts. */
   attach(name: string): SourceListener {
-    const source: AttachedSource = { name, synced: false, problems: [] }
+    const source: AttachedSource = { name, synced: false, late: [], problems: [] }
     this.#sources.push(source)
     return {
       apply: (changes) => {
@@ -93,8 +94,9 @@ export class Store {
         for (const change of changes) different = this.#apply(change) || different
         if (different) this.#events.changed()
       },
-      synced: () => {
+      synced: (late = []) => {
         source.synced = true
+        source.late = late
         this.#events.changed()
       },
       problems: (problems) => {
@@ -106,9 +108,14 @@ export class Store {
     }
   }
 
-  /** Every source has listed everything once, and the Node object was there if it must be. False while there is no source. */
+  /** Every source has listed once what is waited for, and the Node object was there if it must be. False while there is no source. */
   get synced(): boolean {
     return this.#isListed && this.#isNodeKnown
+  }
+
+  /** Every source has listed everything once, pods and namespaces too, which `synced` need not wait for. */
+  get podsSynced(): boolean {
+    return this.synced && this.#sources.every(({ late }) => late.length === 0)
   }
 
   get #isListed(): boolean {

@@ -126,7 +126,7 @@ for (const how of ['forbidden', 'absent'] as const) {
     await using rig = await Rig.start()
     rig.put(web, webSlice)
     for (const resource of ['pods', 'namespaces'] as const) rig.server.behaviour[how].add(resource)
-    const client = rig.client({ withPods: true })
+    const client = rig.client({ pods: 'awaited' })
     await rig.converged(client)
     const toldOf = () => client.log.filter((line) => line.includes('resources: [pods, namespaces]'))
     await eventually('it is told', () => toldOf().length > 0)
@@ -135,5 +135,23 @@ for (const how of ['forbidden', 'absent'] as const) {
     assert.equal(toldOf().length, 1)
     assert.equal(JSON.parse(toldOf()[0] ?? '').level, 'info')
     assert.deepEqual([client.store.synced, client.store.problems, client.problems], [true, [], []])
+  })
+}
+
+for (const pods of ['late', 'awaited'] as const) {
+  test(`pods that cannot be read, where they are ${pods}: services ${pods === 'late' ? 'do not ' : ''}wait`, async () => {
+    await using rig = await Rig.start()
+    rig.put(web, webSlice)
+    const status = { code: 500, reason: 'InternalError', message: 'etcdserver: request timed out' }
+    const trouble = rig.server.answer({ status }, { resource: 'pods' })
+    const client = rig.client({ pods })
+    if (pods === 'late') await rig.converged(client)
+    await eventually('it is told', () =>
+      client.store.problems.some(({ object }) => object === 'API resource pods'),
+    )
+    assert.deepEqual([client.store.synced, client.store.podsSynced], [pods === 'late', false])
+    trouble[Symbol.dispose]()
+    await eventually('pods are there, too', () => client.store.podsSynced)
+    await rig.converged(client)
   })
 }

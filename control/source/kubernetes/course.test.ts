@@ -308,7 +308,7 @@ describe('kinds that a cluster need not have', () => {
   })
 
   test('are no trouble when a proxy need not read them: pods and namespaces, asked for more and more rarely', () => {
-    const more = resourcesFor('n1', true).filter(({ plural }) => ['pods', 'namespaces'].includes(plural))
+    const more = resourcesFor('n1', 'late').filter(({ plural }) => ['pods', 'namespaces'].includes(plural))
     assert.equal(more.length, 2)
     for (const resource of more) {
       const delays: number[] = []

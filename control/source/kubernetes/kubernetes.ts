@@ -17,8 +17,11 @@ export interface KubernetesOptions {
   readonly apiServer?: string | undefined
   /** The Node object of this node. */
   readonly nodeName: string
-  /** Also follow this node's pods and the namespaces, where the server shows them. */
-  readonly withPods?: boolean
+  /**
+   * Also follow this node's pods and the namespaces, where the server shows them. `late`: services do not wait for them.
+   * Default: no.
+   */
+  readonly pods?: 'awaited' | 'late' | undefined
   /** Protobuf unless the server refuses it. */
   readonly contentType?: 'protobuf' | 'json'
   readonly clock: Clock
@@ -67,7 +70,7 @@ class Follower {
   constructor(options: KubernetesOptions, reader: CredentialReader, listener: SourceListener) {
     const { nodeName, contentType = 'protobuf', clock } = options
     const timing = { ...defaultTiming, ...options.timing }
-    const resources = resourcesFor(nodeName, options.withPods)
+    const resources = resourcesFor(nodeName, options.pods)
     const sharing = new Sharing()
     this.#connection = new ApiConnection(reader, timing)
     this.#reader = reader
@@ -107,7 +110,9 @@ class Follower {
   }
 
   #listed(resource: Resource): void {
-    if (this.#unlisted.delete(resource) && this.#unlisted.size === 0) this.#listener.synced()
+    if (!this.#unlisted.delete(resource)) return
+    const unlisted = [...this.#unlisted]
+    if (unlisted.every(({ mayBeLate }) => mayBeLate)) this.#listener.synced(unlisted.map(({ kind }) => kind))
   }
 
   /** Told once for all kinds that it is about. */

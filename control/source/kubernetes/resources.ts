@@ -13,6 +13,8 @@ export interface Resource {
   readonly fieldSelectorIsOptional: boolean
   /** A cluster may not have it, or may not show it: that is as good as having none of it. */
   readonly isOptional: boolean
+  /** Nobody waits for it: what its objects say changes what is there already. */
+  readonly mayBeLate: boolean
   /**
    * What a person is told once where the server does not show it, which then is no trouble. Undefined: a proxy's role,
    * `system:node-proxier`, allows to read it.
@@ -29,17 +31,20 @@ const PODS_WITHHELD =
  * The selectors are kube-proxy's. A Service with the label `service-proxy-name` is another proxy's: that it comes to
  * match, or no longer does, arrives as an object that is gone or new.
  *
- * @param withPods also this node's pods and all namespaces, for what they say of their sockets
+ * @param pods also this node's pods and all namespaces, for what they say of their sockets: waited for like all the rest,
+ * or late where they are slow to come
  */
-export function resourcesFor(nodeName: string, withPods = false): readonly Resource[] {
-  return withPods ? [...proxyResources(nodeName), ...podResources(nodeName)] : proxyResources(nodeName)
+export function resourcesFor(nodeName: string, pods?: 'awaited' | 'late'): readonly Resource[] {
+  const more = pods === undefined ? [] : podResources(nodeName, pods === 'late')
+  return [...proxyResources(nodeName), ...more]
 }
 
-function podResources(nodeName: string): readonly Resource[] {
+function podResources(nodeName: string, mayBeLate: boolean): readonly Resource[] {
   const common = {
     labelSelector: undefined,
     fieldSelectorIsOptional: false,
     isOptional: true,
+    mayBeLate,
     whenWithheld: PODS_WITHHELD,
   } as const
   return [
@@ -71,6 +76,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: 'spec.clusterIP!=None',
       fieldSelectorIsOptional: true,
       isOptional: false,
+      mayBeLate: false,
       whenWithheld: undefined,
     },
     {
@@ -81,6 +87,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: undefined,
       fieldSelectorIsOptional: false,
       isOptional: false,
+      mayBeLate: false,
       whenWithheld: undefined,
     },
     {
@@ -91,6 +98,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: `metadata.name=${nodeName}`,
       fieldSelectorIsOptional: false,
       isOptional: false,
+      mayBeLate: false,
       whenWithheld: undefined,
     },
     {
@@ -102,6 +110,7 @@ function proxyResources(nodeName: string): readonly Resource[] {
       fieldSelector: undefined,
       fieldSelectorIsOptional: false,
       isOptional: true,
+      mayBeLate: false,
       whenWithheld: undefined,
     },
   ]
