@@ -3,10 +3,13 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Daemon, RunningLoad, Stage } from '../cluster/index.ts'
-import { FAMILIES, formatSocketAddress, NODES, tally } from '../cluster/index.ts'
-import { assertAllFrom, assertEvenly, eventuallyFrom, sluice, startNodes } from './kit.ts'
+import { FAMILIES, formatSocketAddress, NODES, PODS, tally } from '../cluster/index.ts'
+import { assertAllFrom, assertEvenly, eventually, eventuallyFrom, sluice, startNodes } from './kit.ts'
 
 const WEB_PODS = ['p1', 'p3', 'p5'] as const
+/** What a filter returns (linux/pkt_cls.h); -1 as the 32 bits that a program has. */
+const [TC_ACT_OK, TC_ACT_SHOT, TC_ACT_UNSPEC] = [0, 2, 0xffffffff]
+
 const CLUSTER_IPS = { ipv4: '10.97.0.1', ipv6: 'fd00:10:97::1' } as const
 
 describe('a node whose devices are served by clsact filters', () => {
@@ -60,10 +63,38 @@ describe('a node whose devices are served by clsact filters', () => {
   test('a filter that somebody removes comes back', async () => {
     const [{ web } = { web: '' }] = targets()
     await stage.cluster.node('n1').exec(['tc', 'qdisc', 'delete', 'dev', 'calip4', 'clsact'])
-    const ask = () => stage.cluster.pod('p4').request({ to: web, count: 6, timeoutMs: 300 })
-    assert.ok((await ask()).every(({ ok }) => !ok))
-    await eventuallyFrom(ask, WEB_PODS)
-    assert.match(stage.daemon('n1').said(), /WARN .*detached from ingress of device calip4/)
+    await eventually('the log tells', () =>
+      /WARN .*detached from ingress of device calip4/.test(stage.daemon('n1').said()),
+    )
+    await eventuallyFrom(() => stage.cluster.pod('p4').request({ to: web, count: 6 }), WEB_PODS)
+  })
+
+  test("somebody else's filter gets ahead and ends the chain: ours goes ahead of it, and the log tells", async () => {
+    const node = stage.cluster.node('n1')
+    const [{ web } = { web: '' }] = targets()
+    const place = ['dev', 'calip4', 'ingress', 'pref', '1', 'protocol', 'all']
+    await node.exec(['tc', 'filter', 'add', ...place, 'bpf', 'da', 'bytecode', `1,6 0 0 ${TC_ACT_OK},`])
+    await eventually('the log tells', () =>
+      /WARN .*ahead of ours at ingress of device calip4.*head again/.test(stage.daemon('n1').said()),
+    )
+    assertEvenly(await stage.cluster.pod('p4').request({ to: web, count: 6 }), WEB_PODS)
+    const { stdout } = await sluice(node, 'probe')
+    assert.match(stdout, /^calip4 .* sluice \(clsact\), bpf filter \(priority 1\) +sluice \(clsact\)$/m)
+    await node.exec(['tc', 'filter', 'delete', ...place, 'handle', '1', 'bpf'])
+  })
+
+  test('a filter behind ours sees what ours has translated, and its word counts', async () => {
+    const node = stage.cluster.node('n1')
+    const [{ web } = { web: '' }] = targets()
+    const place = ['dev', 'calip4', 'ingress', 'pref', '7', 'protocol', 'all']
+    const backend = Buffer.from(PODS.p5.ipv4.split('.').map(Number)).readUInt32BE()
+    // Loads the destination of an IPv4 packet, and drops what goes to that pod.
+    const code = `4,32 0 0 30,21 0 1 ${backend},6 0 0 ${TC_ACT_SHOT},6 0 0 ${TC_ACT_UNSPEC},`
+    await node.exec(['tc', 'filter', 'add', ...place, 'bpf', 'da', 'bytecode', code])
+    const answers = await stage.cluster.pod('p4').request({ to: web, count: 6, timeoutMs: 500 })
+    assert.deepEqual(tally(answers), { p1: 2, p3: 2, TIMEOUT: 2 })
+    await node.exec(['tc', 'filter', 'delete', ...place])
+    assertEvenly(await stage.cluster.pod('p4').request({ to: web, count: 6 }), WEB_PODS)
   })
 
   test('a restart with tcx, one with clsact, one with tcx: nobody notices', async () => {
