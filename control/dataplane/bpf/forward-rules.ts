@@ -3,8 +3,8 @@
  * the policy to DROP); what the programs translated must pass, and so must the answers.
  *
  * Which iptables: a node can have rules in two places, legacy xtables and nf_tables, and a packet passes both: accepting
- * it in one saves it from nothing in the other. So the rules go where the node's own `iptables` writes, whether its
- * chain drops today or not (Docker may start later), and also into the other one if that would drop something now.
+ * it in one saves it from nothing in the other. So the rules go where the node's own are (netfilter/flavour.ts), whether
+ * its chain drops today or not (Docker may start later), and also into the other one if that would drop something now.
  */
 
 /** Our own chain, so that repairing it is one transaction and FORWARD holds one line of ours. */

@@ -55,7 +55,9 @@ test('without iptables there is no FORWARD chain to pass', async () => {
     'info installed nft table inet sluice',
     'info no iptables here: no FORWARD chain to pass',
   ])
-  assert.deepEqual(calls, ['nft -j list table inet sluice', 'nft -f -', 'iptables --version'])
+  const [list, write, ...asked] = calls
+  assert.deepEqual([list, write], ['nft -j list table inet sluice', 'nft -f -'])
+  for (const call of asked) assert.match(call, /^ip6?tables(?:-nft|-legacy)? --version$/)
 })
 
 test('each family is looked at by its own command, and what one lacks is told once and hinders no other', async () => {
@@ -80,6 +82,27 @@ test('each family is looked at by its own command, and what one lacks is told on
     ],
   )
   assert.ok(!calls.some((call) => call.startsWith('ip6tables-restore')))
+})
+
+test("the rules go where the kubelet's hint is, whatever iptables is here", async () => {
+  const answers: Record<string, CommandResult> = {
+    nft: GOOD,
+    'iptables --version': { ...GOOD, stdout: 'iptables v1.8.9 (nf_tables)' },
+    'iptables-nft --version': GOOD,
+    'iptables-legacy --version': GOOD,
+    'iptables-nft-save': GOOD,
+    'iptables-legacy-save': { ...GOOD, stdout: '*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n' },
+    'iptables-legacy -w 5 -t filter -S FORWARD': GOOD,
+    'iptables-legacy -w 5 -C': ABSENT,
+    'iptables-legacy-restore': GOOD,
+  }
+  const { netfilter, lines, calls } = setUp(answers)
+  await netfilter.ensure()
+  assert.equal(lines.at(-1), 'info installed iptables-legacy chain SLUICE-FORWARD')
+  const before = calls.length
+  await netfilter.ensure()
+  const again = calls.slice(before).filter((call) => call.endsWith('-legacy-save'))
+  assert.deepEqual(again, [], 'what the node uses is found out once')
 })
 
 test('a lock that could not be had is no missing rule', async () => {

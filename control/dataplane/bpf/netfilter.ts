@@ -8,7 +8,14 @@ import type { Logger } from '../../log.ts'
 import type { Family } from '../../model/types.ts'
 import type { CleanupReport } from '../dataplane.ts'
 import { describeFailure, type RunCommand, runCommand } from '../netfilter/command.ts'
-import { iptablesCommand, LOCK_WAIT_SECONDS, otherFlavour, parseFlavour } from '../netfilter/flavour.ts'
+import {
+  detectFlavour,
+  type FlavourChoice,
+  iptablesCommand,
+  LOCK_WAIT_SECONDS,
+  otherFlavour,
+  parseFlavour,
+} from '../netfilter/flavour.ts'
 import { CHAIN, forwardCouldDrop, forwardRules, holdsChain, jumpRule, restoreText } from './forward-rules.ts'
 import type { Chain } from './local-output.ts'
 import {
@@ -61,6 +68,8 @@ export function createNetfilter(options: NetfilterOptions): Netfilter {
   let output: readonly Chain[] | undefined
   /** By place, the table's first and one for each family: what was found when it was last looked at. */
   const found: Finding[] = []
+  /** Whose FORWARD chain gets the rules in any case. */
+  let flavour: FlavourChoice | undefined
   /** One at a time: each looks first and then writes. */
   let last = Promise.resolve()
   const inTurn = (act: () => Promise<void>) => (last = last.then(act))
@@ -81,7 +90,9 @@ export function createNetfilter(options: NetfilterOptions): Netfilter {
   }
   const ensure = async (): Promise<void> => {
     const findings = [await ensureTable(run, fixed, output)]
-    for (const family of families) findings.push(await ensureForward(run, family, marks.accept))
+    // It takes a dozen commands to know, and does not change while a node runs.
+    if (families.length > 0) flavour ??= await detectFlavour(run)
+    for (const family of families) findings.push(await ensureForward(run, family, marks.accept, flavour))
     for (const [place, finding] of findings.entries()) tellChanges(place, finding)
     for (const [place, finding] of findings.entries()) tell(place, finding)
   }
@@ -137,19 +148,29 @@ again. The kernel needs nft_nat and nft_numgen, and NF_CT_PROTO_SCTP for SCTP.`
   )
 }
 
-async function ensureForward(run: RunCommand, family: Family, acceptMark: number): Promise<Finding> {
-  const command = iptablesCommand(family)
-  const version = await run([command, '--version'])
-  if (version.code === undefined) return { ...NOTHING, note: `no ${command} here: no FORWARD chain to pass` }
+async function ensureForward(
+  run: RunCommand,
+  family: Family,
+  acceptMark: number,
+  choice: FlavourChoice | undefined,
+): Promise<Finding> {
+  const plain = iptablesCommand(family)
+  const version = await run([plain, '--version'])
+  if (version.code === undefined) return { ...NOTHING, note: `no ${plain} here: no FORWARD chain to pass` }
   if (version.code !== 0)
-    return problem(`cannot use ${command}: ${describeFailure([command, '--version'], version)}`)
+    return problem(`cannot use ${plain}: ${describeFailure([plain, '--version'], version)}`)
 
-  const own = await ensureRules(run, command, acceptMark)
-  const otherCommand = `${command}-${otherFlavour(parseFlavour(version.stdout))}`
-  const other = await run([`${otherCommand}-save`])
-  if (other.code !== 0 || !(forwardCouldDrop(other.stdout) || holdsChain(other.stdout))) return own
-  const others = await ensureRules(run, otherCommand, acceptMark)
-  return { changes: [...own.changes, ...others.changes], problems: [...own.problems, ...others.problems] }
+  const flavour = parseFlavour(version.stdout)
+  const own = choice?.flavour ?? flavour
+  const findings = await ensureRules(run, own === flavour ? plain : `${plain}-${own}`, acceptMark)
+  const other = `${plain}-${otherFlavour(own)}`
+  const saved = await run([`${other}-save`])
+  if (saved.code !== 0 || !(forwardCouldDrop(saved.stdout) || holdsChain(saved.stdout))) return findings
+  const others = await ensureRules(run, other, acceptMark)
+  return {
+    changes: [...findings.changes, ...others.changes],
+    problems: [...findings.problems, ...others.problems],
+  }
 }
 
 async function ensureRules(run: RunCommand, command: string, acceptMark: number): Promise<Finding> {
