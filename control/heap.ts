@@ -15,11 +15,23 @@ export function keepHeapSmall(): void {
 }
 
 /**
+ * V8 cannot be asked to collect step by step, in pauses of a few milliseconds. It does when so much is held outside of
+ * its heap: more than 64 MiB, and not so much more that it stops for all of it at once.
+ */
+const HELD_OUTSIDE_BYTES = 65 * 1024 * 1024
+
+/**
  * For the days: to grow little by little and leave no gaps, which during the hard second would be done over and over.
- * To be called when all that a start brings is in the heap.
+ * What that second left is collected now. To be called when all that a start brings is in the heap.
  */
 export function settleHeap(): void {
   setFlags('--optimize-for-size')
+  try {
+    // Address space alone: a page that nobody writes to takes no memory.
+    Buffer.allocUnsafeSlow(HELD_OUTSIDE_BYTES)
+  } catch {
+    // Where not even that can be had, it is collected when V8 sees fit.
+  }
 }
 
 function setFlags(...flags: readonly string[]): void {
