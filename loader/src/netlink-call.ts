@@ -12,7 +12,8 @@ import {
   parseMessages,
 } from './netlink-message.ts'
 
-const RECEIVE_BUFFER = 64 << 10
+/** The kernel fills a datagram of a list to 8 KiB, unless it is asked with more room. */
+const RECEIVE_BUFFER = 16 << 10
 const EINTR = 4
 /** How often a list that changed while it was read is asked for again. */
 const ATTEMPTS = 8
