@@ -65,14 +65,15 @@ export function attachClsact(
   act('attach', describe(place, program.name), newFilterRequest(place, program.fd, name))
 }
 
-/** Removes one filter; false when it is not there. Throws BpfError. */
+/** Removes one BPF filter; false when it is not there. Throws BpfError: EINVAL without the qdisc. */
 export function detachClsact(place: ClsactPlace): boolean {
-  const { ifindex, direction, priority, handle } = place
-  const isThere = queryClsact(ifindex, direction).some(
-    (filter) => filter.priority === priority && filter.handle === handle && filter.kind === 'bpf',
-  )
-  if (isThere) act('detach', describe(place), deleteFilterRequest(place))
-  return isThere
+  try {
+    act('detach', describe(place), deleteFilterRequest(place))
+    return true
+  } catch (cause) {
+    if (cause instanceof BpfError && cause.errnoName === 'ENOENT') return false
+    throw cause
+  }
 }
 
 /** The filters of one direction of a device, in the order in which packets meet them; none without a qdisc or device. */

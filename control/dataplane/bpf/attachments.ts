@@ -208,9 +208,10 @@ export class Attachments {
     let adopted = true
     for (const direction of DIRECTIONS) {
       const program = this.#programs[programOf(device, direction)]
+      using left = isLeft ? other.prepareRemoval(ifindex, direction) : undefined
       adopted = used.ensure(ifindex, direction, program, isLeft ? this.#stead : undefined) && adopted
       // What meets both for a moment passes the second one as it is; what met neither would reset connections.
-      if (isLeft) other.remove(ifindex, direction)
+      left?.carryOut()
       await turn()
     }
     this.#leftOtherWay.delete(ifindex)
@@ -261,8 +262,10 @@ export class Attachments {
   #remove(ifindex: number): void {
     const { used, other } = this.#hooks
     for (const direction of DIRECTIONS) {
-      used.remove(ifindex, direction)
-      if (this.#leftOtherWay.has(ifindex)) other.remove(ifindex, direction)
+      for (const hooks of this.#leftOtherWay.has(ifindex) ? [used, other] : [used]) {
+        using removal = hooks.prepareRemoval(ifindex, direction)
+        removal.carryOut()
+      }
     }
     this.#leftOtherWay.delete(ifindex)
   }

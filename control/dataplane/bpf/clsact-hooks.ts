@@ -22,7 +22,7 @@ import {
 } from 'libbpf-ts'
 import { isOurFilter, othersAhead, PLACE, placeToMoveTo, wantedPlace } from './clsact-places.ts'
 import type { DeviceHooks, Found } from './device-hooks.ts'
-import { DIRECTIONS, isBpfErrno } from './pinned-links.ts'
+import { DIRECTIONS, isBpfErrno, type Removal } from './pinned-links.ts'
 
 const GONE = ['ENODEV', 'ENOENT', 'EINVAL']
 
@@ -67,12 +67,18 @@ export class ClsactHooks implements DeviceHooks {
     return { state: 'behind', others: ahead.map(describeFilter), isFirstAgain: place?.isFirst === true }
   }
 
-  remove(ifindex: number, direction: Direction): void {
+  prepareRemoval(ifindex: number, direction: Direction): Removal {
+    const filters = queryClsact(ifindex, direction).filter(isOurFilter)
+    return {
+      carryOut: () => this.#remove(ifindex, direction, filters),
+      [Symbol.dispose]: () => undefined,
+    }
+  }
+
+  #remove(ifindex: number, direction: Direction, filters: readonly ClsactFilter[]): void {
     const note = this.#note(ifindex)
     try {
-      for (const filter of queryClsact(ifindex, direction).filter(isOurFilter)) {
-        detachClsact({ ifindex, direction, ...placeOf(filter) })
-      }
+      for (const filter of filters) detachClsact({ ifindex, direction, ...placeOf(filter) })
       if (!existsSync(note) || DIRECTIONS.some((each) => hasOurs(ifindex, each))) return
       removeClsactQdisc(ifindex)
     } catch (error) {
@@ -104,7 +110,7 @@ export async function removeFilters(bpfRoot: string): Promise<string[]> {
   const removed: string[] = []
   for (const ifindex of hooks.devices()) {
     for (const direction of DIRECTIONS.filter((each) => hasOurs(ifindex, each))) {
-      hooks.remove(ifindex, direction)
+      hooks.prepareRemoval(ifindex, direction).carryOut()
       removed.push(`clsact ${direction} filter of device ${ifindex.toString()}`)
     }
     await turn()

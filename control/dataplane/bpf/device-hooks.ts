@@ -2,7 +2,7 @@
 
 import { type BpfProgram, type Direction, probeTcx } from 'libbpf-ts'
 import { ClsactHooks, removeFilters } from './clsact-hooks.ts'
-import { removeLinks } from './pinned-links.ts'
+import { type Removal, removeLinks } from './pinned-links.ts'
 import { TcxHooks } from './tcx-hooks.ts'
 
 export const ATTACH_KINDS = ['tcx', 'clsact'] as const
@@ -36,8 +36,8 @@ export interface DeviceHooks {
   ensure(ifindex: number, direction: Direction, program: BpfProgram, stead?: BpfProgram): boolean
   /** Looks after a program that `ensure` had run. */
   check(ifindex: number, direction: Direction, program: BpfProgram): Found
-  /** Takes what is ours off a device, in one direction; nothing happens where there is nothing. */
-  remove(ifindex: number, direction: Direction): void
+  /** Takes what is ours off a device, in one direction, at the moment of `carryOut`. */
+  prepareRemoval(ifindex: number, direction: Direction): Removal
   /** The devices with something of ours; some of them may be gone. */
   devices(): number[]
 }

@@ -124,8 +124,8 @@ function attachToDevice(
   stead: BpfProgram = program,
 ): number {
   using link = attachTcx({ program: stead, ifindex, direction, at: 'head' })
-  updateIfOther(link, program)
   link.pin(join(folder, deviceLinkName(ifindex, direction)))
+  if (stead !== program) link.update(program)
   return link.id
 }
 
@@ -156,6 +156,23 @@ export function removeLink(folder: string, name: string): boolean {
   if (pinned === undefined) return false
   drop(pinned)
   return true
+}
+
+/** As `removeLink`, in two parts: what takes its time is done now, and `carryOut` has only to take the program off. */
+export function prepareRemoval(folder: string, name: string): Removal {
+  const pinned = openIfPinned(join(folder, name))
+  return {
+    carryOut: () => {
+      if (pinned !== undefined) drop(pinned)
+    },
+    [Symbol.dispose]: () => pinned?.close(),
+  }
+}
+
+/** What is to be taken off a device. */
+export interface Removal extends Disposable {
+  /** Does it; nothing where there is nothing. */
+  carryOut(): void
 }
 
 /**

@@ -9,7 +9,8 @@ import {
   linksFolder,
   listLinks,
   moveToHead,
-  removeLink,
+  prepareRemoval,
+  type Removal,
 } from './pinned-links.ts'
 
 export class TcxHooks implements DeviceHooks {
@@ -42,10 +43,16 @@ export class TcxHooks implements DeviceHooks {
     return { state: 'behind', others, isFirstAgain: true }
   }
 
-  remove(ifindex: number, direction: Direction): void {
+  prepareRemoval(ifindex: number, direction: Direction): Removal {
     const name = deviceLinkName(ifindex, direction)
-    this.#linkIds.delete(name)
-    removeLink(this.#folder, name)
+    const removal = prepareRemoval(this.#folder, name)
+    return {
+      carryOut: () => {
+        this.#linkIds.delete(name)
+        removal.carryOut()
+      },
+      [Symbol.dispose]: () => removal[Symbol.dispose](),
+    }
   }
 
   devices(): number[] {
