@@ -15,7 +15,7 @@ import { type DataplanePart, type NodeHooks, type PartOptions, UnfitError } from
 import { type DropCounts, DropReport } from './drop-report.ts'
 import { servedOf, warnOfForeignRules } from './foreign-rules.ts'
 import { FormerStreams } from './former-streams.ts'
-import { checkKernel, kernelHas, prepareMounts, removeMounts } from './host.ts'
+import { checkKernel, hasOwnMount, kernelHas, prepareMounts, removeMounts } from './host.ts'
 import { LocalOutput } from './local-output.ts'
 import type { Repetition } from './repeat.ts'
 import { packetSettings } from './settings.ts'
@@ -34,10 +34,15 @@ const NETFILTER_INTERVAL_MS = 30_000
 export async function startBpfPart({ options, source, log, clock }: PartOptions): Promise<DataplanePart> {
   checkKernel()
   const { bpfRoot } = options
+  const hadMount = hasOwnMount()
   const cgroupRoot = await prepareMounts(options, log)
   const settings = packetSettings(options)
   const { marks, nodePorts } = settings
-  const { dataplane, adopted } = await startDataplane(options, settings, log).catch(withoutMounts)
+  const { dataplane, adopted } = await startDataplane(options, settings, log).catch(async (error) => {
+    // Nothing of this try stays where another dataplane is to be tried.
+    if (error instanceof UnfitError && !hadMount) await removeMounts()
+    throw error
+  })
   const { families } = dataplane
   const { attach } = options
   const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, attach, log })
@@ -106,12 +111,6 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
       ])
     },
   }
-}
-
-/** Nothing of ours stays where another dataplane is to be tried. */
-async function withoutMounts(error: unknown): Promise<never> {
-  if (error instanceof UnfitError) await removeMounts()
-  throw error
 }
 
 /** Processes of the node are one part of the traffic: without them the rest still works, and `check` tries again. */

@@ -38,6 +38,11 @@ export function kernelHas(family: Family): boolean {
   return family === 'ipv4' || existsSync('/proc/net/if_inet6')
 }
 
+/** Whether the cgroup mount of our own is there. */
+export function hasOwnMount(): boolean {
+  return existsSync(CGROUP_MOUNT)
+}
+
 /** Mounts what is missing. Returns the cgroup whose processes are to be served at their sockets. */
 export async function prepareMounts(
   { bpfRoot, cgroupRoot }: Pick<RunOptions, 'bpfRoot' | 'cgroupRoot'>,

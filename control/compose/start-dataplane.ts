@@ -70,11 +70,11 @@ function constants({ marks, nodePorts, timeouts }: PacketSettings): Record<strin
   }
 }
 
-/** Of these the next try may know nothing: they say that something has run out, not that the kernel cannot do it. */
-const PASSING = ['ENOMEM', 'ENOSPC', 'EAGAIN', 'EINTR', 'EBUSY', 'EMFILE', 'ENFILE']
+/** They say that too much is asked for, or that something has run out: not that the kernel cannot do it. */
+const PASSING = ['E2BIG', 'ENOMEM', 'ENOSPC', 'EAGAIN', 'EINTR', 'EBUSY', 'EMFILE', 'ENFILE']
 
 /** The kernel does not take the programs or their maps, and would not the next time. */
-function unfitOf(error: unknown): UnfitError | undefined {
+export function unfitOf(error: unknown): UnfitError | undefined {
   if (!(error instanceof BpfError) || PASSING.includes(error.errnoName)) return undefined
   return new UnfitError([`kernel ${kernelText()} refuses the programs (${error.message})`], { cause: error })
 }

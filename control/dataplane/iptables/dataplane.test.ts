@@ -45,6 +45,27 @@ function refusing(iptables: FakeIptables, command: string) {
   return state
 }
 
+test('where no sysctl may be written, the rules are, and it is said what is lacking, once', async () => {
+  const sysctls = {
+    read: () => '0',
+    write: () => {
+      throw new Error('EROFS')
+    },
+  }
+  const { dataplane, iptables, lines } = setUp({ sysctls })
+  await dataplane.start()
+  const { failed } = await dataplane.sync(stateOf(WEB), undefined)
+  assert.deepEqual(failed, [])
+  assert.equal(portChains(iptables).length, 3)
+  await dataplane.sync(stateOf(WEB, DNS), undefined)
+  const warnings = lines.filter((line) => line.startsWith('warn'))
+  assert.equal(warnings.length, 1)
+  assert.match(
+    warnings.join(),
+    /^warn cannot set the sysctl net\.ipv4\.conf\.all\.route_localnet: .*127\.0\.0\.1.*: Error: EROFS$/,
+  )
+})
+
 describe('a start', () => {
   test('touches no chain of services, and leaves nothing of what it tried', async () => {
     const { dataplane, iptables, lines } = setUp()

@@ -20,7 +20,7 @@ import { probeRules } from './probe-rules.ts'
 import { hasServiceRules, removeServiceRules } from './removal.ts'
 import type { Counter, LocalPods, RuleSettings } from './rule-settings.ts'
 import { type Reconciled, StaleConntrack } from './stale-conntrack.ts'
-import { type Sysctls, systemSysctls } from './sysctls.ts'
+import { leniently, type Sysctls, systemSysctls } from './sysctls.ts'
 
 export interface IptablesDataplaneOptions {
   /** Those that the kernel has. */
@@ -221,6 +221,14 @@ export class IptablesDataplane implements Dataplane {
     if (mode === 'remove') await removeServiceRules({ whose: 'ours', run: this.#run, sysctls: this.#sysctls })
   }
 
+  readonly #tellOfSysctl = (name: string, error: unknown) => {
+    this.#options.log.warn(
+      `cannot set the sysctl ${name}: node ports are not reached at 127.0.0.1; make /proc/sys writable, or give \
+--iptables-localhost-nodeports=false`,
+      { err: error },
+    )
+  }
+
   readonly #openNetfilter = () => this.#options.openNetfilter?.() ?? openNetlink({ family: 'netfilter' })
 
   async #withNetfilter<T>(act: (netlink: Pick<NetlinkSocket, 'request'>) => Promise<T>): Promise<T> {
@@ -247,7 +255,7 @@ export class IptablesDataplane implements Dataplane {
     const { masqueradeMark } = this.#options
     const fixed = { ...found, masqueradeMark, randomFully: iptables.hasRandomFully }
     return new FamilyRules(
-      { family, iptables, other, fixed, sysctls: this.#sysctls },
+      { family, iptables, other, fixed, sysctls: leniently(this.#sysctls, this.#tellOfSysctl) },
       this.#settingsOf(family),
     )
   }

@@ -21,6 +21,25 @@ export const systemSysctls: Sysctls = {
   write: (name, value) => writeFileSync(pathOf(name), value),
 }
 
+/**
+ * As these, but a write that fails throws nothing: `failed` hears of it, once for each name. A container may write none,
+ * mostly, and rules are worth having without.
+ */
+export function leniently(sysctls: Sysctls, failed: (name: string, error: unknown) => void): Sysctls {
+  const told = new Set<string>()
+  return {
+    read: (name) => sysctls.read(name),
+    write: (name, value) => {
+      try {
+        sysctls.write(name, value)
+      } catch (error) {
+        if (!told.has(name)) failed(name, error)
+        told.add(name)
+      }
+    },
+  }
+}
+
 function pathOf(name: string): string {
   return `/proc/sys/${name.replaceAll('.', '/')}`
 }
