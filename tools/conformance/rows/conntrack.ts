@@ -100,6 +100,7 @@ const SETUPS: Readonly<Record<string, Setup>> = {
       'other node': [{ ...EVERY_WAY, endpoints: [p5] }],
     },
   },
+  'close-wait': { services: [{ ports: [{ targetPort: 8099 }], endpoints: [p1] }] },
   invalid: { services: [{ ...TCP_PORT, endpoints: [p5] }] },
 }
 
@@ -135,6 +136,7 @@ const ROWS: readonly Row[] = [
   {
     id: 'CT-17',
     kind: 'rules',
+    setup: 'close-wait',
     says: 'conntrack shows a CLOSE_WAIT timeout of about 3600 s',
     why: "netfilter's own timeout for entries that carry a DNAT; flows are kept in the maps here, by their own timeouts",
   },

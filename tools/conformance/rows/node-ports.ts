@@ -124,7 +124,14 @@ function configurationRows(configuration: Configuration, index: number): readonl
     packet('c', 'external client → another address of the node', [
       probe('external', 'alternate-node-port', alternate === 'served' ? both : UNHANDLED),
     ]),
-    { id: `${id}d`, kind: 'rules', says: `${says}: guard against martians on 127/8`, why: NO_GUARD },
+    {
+      id: `${id}d`,
+      kind: 'rules',
+      says: `${says}: guard against martians on 127/8`,
+      why: NO_GUARD,
+      variant,
+      family,
+    },
   ]
 }
 
@@ -195,6 +202,8 @@ const ROWS: readonly Row[] = [
   {
     id: 'NP-13',
     kind: 'rules',
+    setup: 'node-ports',
+    family: 4,
     says: 'localhost_nodeports_accepted_packets_total increases',
     why: 'an iptables metric: it counts the packets of a rule, by nfacct',
   },

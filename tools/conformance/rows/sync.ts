@@ -12,6 +12,33 @@ const SETUPS: Readonly<Record<string, Setup>> = {
     services: [{ endpoints: [] }],
     changes: { 'endpoints come': [{ endpoints: [p1, p5] }] },
   },
+  'restore-added': {
+    services: [],
+    changes: { added: [{ endpoints: [p1] }] },
+  },
+  'restore-deleted': {
+    services: [{ endpoints: [p1] }],
+    changes: { deleted: [] },
+  },
+  'restore-endpoints': {
+    services: [{ endpoints: [p1] }],
+    changes: { moved: [{ endpoints: [p3] }], added: [{ endpoints: [p3, p5] }] },
+  },
+  'restore-same': {
+    services: [{ endpoints: [p1] }],
+    changes: {
+      labelled: [{ endpoints: [p1], labels: { same: 'rules' } }],
+      'another service': [
+        { endpoints: [p1], labels: { same: 'rules' } },
+        { name: 'other', clusterIP: 1, endpoints: [p3] },
+      ],
+    },
+  },
+  'restore-refused': {
+    services: [{ endpoints: [p1] }],
+    changes: { moved: [{ endpoints: [p3] }] },
+  },
+  'rules-flushed': { services: [{ ports: [{ nodePort: 0 }], endpoints: [p1, p5] }] },
   'restart-daemon': {
     services: [{ ports: [{ nodePort: 0 }], endpoints: [p1, p5] }],
     changes: {
@@ -35,12 +62,14 @@ const ROWS: readonly Row[] = [
   {
     id: 'SYN-01',
     kind: 'rules',
+    setup: 'restore-added',
     says: 'a service is added: the restore holds only its chains',
     why: 'the text of an iptables-restore',
   },
   {
     id: 'SYN-02',
     kind: 'rules',
+    setup: 'restore-deleted',
     says: 'a service is deleted: stale chains are flushed and removed',
     why: 'the text of an iptables-restore',
   },
@@ -58,18 +87,21 @@ const ROWS: readonly Row[] = [
   {
     id: 'SYN-04',
     kind: 'rules',
+    setup: 'restore-endpoints',
     says: 'an endpoint changes: its chains are rewritten, with the new probability',
     why: 'the text of an iptables-restore',
   },
   {
     id: 'SYN-05',
     kind: 'rules',
+    setup: 'restore-same',
     says: 'nothing changed: no chain of a service in the restore',
     why: 'the text of an iptables-restore',
   },
   {
     id: 'SYN-06',
     kind: 'rules',
+    setup: 'restore-refused',
     says: 'a partial restore fails: the next one is full',
     why: 'there is no partial restore: what failed is in the next difference between wanted and held',
   },
@@ -83,6 +115,7 @@ const ROWS: readonly Row[] = [
   {
     id: 'SYN-09',
     kind: 'rules',
+    setup: 'rules-flushed',
     says: 'all KUBE-* chains are deleted: they come back',
     why: 'there are no such chains; that the few rules of ours come back is tested with the scenarios',
   },

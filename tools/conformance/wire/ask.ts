@@ -21,7 +21,7 @@ export interface Question {
   readonly asker: Asker
   readonly member: Member
   readonly target: { readonly address: string; readonly port: number }
-  readonly probe: Pick<Probe, 'protocol' | 'bytes'>
+  readonly probe: Pick<Probe, 'to' | 'protocol' | 'bytes'>
   readonly expected: Expectation
   /** Of this node, beside those that every node of the cluster has. */
   readonly nodeAddresses: ReadonlySet<string>
@@ -45,7 +45,14 @@ export async function ask(question: Question): Promise<Outcome> {
 
 async function askOnce(question: Question): Promise<Outcome> {
   const timeoutMs = question.expected.what === 'refused' ? ANSWER_MS : SILENCE_MS
-  return outcomeOf(await request(question, { count: 1, timeoutMs }), question)
+  const outcome = outcomeOf(await request(question, { count: 1, timeoutMs }), question)
+  return leadsNowhere(question, outcome) ? { what: 'unhandled' } : outcome
+}
+
+/** What is not handled of a ClusterIP goes on to the router, which sends it here again, until its time is up. */
+function leadsNowhere({ probe, expected }: Question, outcome: Outcome): boolean {
+  const isOver = outcome.what === 'else' && outcome.details === 'EHOSTUNREACH'
+  return expected.what === 'unhandled' && probe.to === 'cluster-ip' && isOver
 }
 
 async function request(

@@ -25,7 +25,9 @@ import {
 import { ROWS } from '../instances.ts'
 import type { ClientAddress } from '../judge.ts'
 import { manifestText, type NodeChange, nodeObjects, objectsOf, serviceCIDR } from '../objects.ts'
+import { THIS_NODE } from '../types.ts'
 import { type Variant, variantFlags } from '../variants.ts'
+import { RestoreRecorder } from './recorder.ts'
 import { SctpNetwork } from './sctp.ts'
 
 /** Room for all set-ups of both families. */
@@ -54,6 +56,8 @@ export class ConformanceStage implements AsyncDisposable {
   /** Of this node, for the rows alone. */
   readonly nodeAddresses: ReadonlySet<string>
   readonly sctp: SctpNetwork
+  /** Of the daemon on this node. */
+  readonly restores: RestoreRecorder
   #daemons: readonly Daemon[] = []
 
   private constructor(
@@ -64,6 +68,7 @@ export class ConformanceStage implements AsyncDisposable {
   ) {
     this.dataplane = dataplane
     this.stage = stage
+    this.restores = new RestoreRecorder(stage.folder)
     this.sctp = sctp
     this.instances = instances
     this.nodeAddresses = new Set([...Object.values(ALTERNATE), ...ownedAddresses(instances)])
@@ -75,7 +80,14 @@ export class ConformanceStage implements AsyncDisposable {
     instances: readonly Instance[],
     dataplane: WireDataplane,
   ): Promise<ConformanceStage> {
-    const stage = await setStage({ prefix, examples: [], source: 'kubernetes', mapSizes: MAP_SIZES })
+    const stage = await setStage({
+      prefix,
+      examples: [],
+      source: 'kubernetes',
+      mapSizes: MAP_SIZES,
+      // Without it rules translate no answer of a pod to another one on its bridge, as with kube-proxy.
+      brNetfilter: dataplane === 'iptables' ? 1 : 0,
+    })
     try {
       const sctp = await SctpNetwork.open(stage.cluster, SCTP_PORTS)
       const built = new ConformanceStage(stage, sctp, instances, dataplane)
@@ -83,6 +95,7 @@ export class ConformanceStage implements AsyncDisposable {
       stage.write('service-cidr', manifestText([serviceCIDR('kubernetes', SERVICE_CIDRS.first)]))
       for (const instance of instances) stage.write(instance.name, manifestText(objectsOf(instance)))
       await runScript(addressScript(prefix, instances))
+      if (dataplane === 'iptables') await runScript(rulesScript(prefix))
       await built.#serve()
       return built
     } catch (error) {
@@ -104,9 +117,19 @@ export class ConformanceStage implements AsyncDisposable {
   /** Runs the daemons with these settings, instead of the ones that run; resolves when they hold all there is. */
   async start(variant: Variant, clientAddress: ClientAddress): Promise<void> {
     await Promise.all(this.#daemons.map((daemon) => daemon.stop()))
-    const flags = variantFlags(variant, clientAddress)
-    this.#daemons = NODE_NAMES.map((name) => this.stage.daemonWith(name, flags))
+    if (this.dataplane === 'iptables') await this.#removeGuard()
+    const flags = ['--proxy-mode', this.dataplane, ...variantFlags(variant, clientAddress)]
+    this.#daemons = NODE_NAMES.map((name) =>
+      this.stage.daemonWith(name, flags, name === THIS_NODE ? this.restores.launcher : []),
+    )
     await Promise.all(this.#daemons.map((daemon) => daemon.startUntilReady()))
+  }
+
+  /** The kubelet has the very same rule, so a daemon that needs it no longer leaves it there. */
+  async #removeGuard(): Promise<void> {
+    for (const name of NODE_NAMES) {
+      await this.cluster.node(name).exec(['iptables', '-w', '-F', 'KUBE-FIREWALL'], { anyCode: true })
+    }
   }
 
   change(instance: Instance, name: string): void {
@@ -177,7 +200,8 @@ function addressScript(prefix: string, instances: readonly Instance[]): string {
   return [
     batch(`${prefix}-n1`, [
       add(`${ALTERNATE[4]}/24`, 'eth0'),
-      add(`${ALTERNATE[6]}/64`, 'eth0'),
+      // Not one that the node takes for its own when it asks.
+      `${add(`${ALTERNATE[6]}/64`, 'eth0')} preferred_lft 0`,
       ...owned.map((address) => add(address, 'lo')),
     ]),
     sourceRoutes(`${prefix}-router`),
@@ -188,6 +212,24 @@ function addressScript(prefix: string, instances: readonly Instance[]): string {
       ),
     ),
   ].join('\n')
+}
+
+/**
+ * What rules of iptables need of a node. They send a pod's packet to itself back to the bridge port it came from: a CNI
+ * that goes with kube-proxy turns that on. Refusals are ICMP errors, and all that are asked for here at once are more than
+ * a kernel is willing to send.
+ */
+function rulesScript(prefix: string): string {
+  const unlimited = 'sysctl -q -w net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0'
+  const limits = [...NODE_NAMES, 'router'].map(
+    (name) => `nsenter --net=/run/netns/${prefix}-${name} ${unlimited}`,
+  )
+  const hairpins = NODE_NAMES.map((name) => {
+    const bridge = `bridge -n ${prefix}-${name} link`
+    const ports = `${bridge} show | sed -n 's/^[0-9]*: \\([^:@]*\\).* master .*/\\1/p'`
+    return `for port in $(${ports}); do ${bridge} set dev "$port" hairpin on; done`
+  })
+  return [...limits, ...hairpins].join('\n')
 }
 
 /** A table of the router's, beside its main one. */

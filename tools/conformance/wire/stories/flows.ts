@@ -69,6 +69,13 @@ async function removedIsLeft(
   }
 }
 
+/** The second is what a process is told whose datagram is stopped by the kernel it is on. */
+const REFUSALS = ['ECONNREFUSED', 'EPERM']
+
+function assertRefused(answers: readonly Answer[]): void {
+  for (const name of backendsOf(answers)) assert.ok(REFUSALS.includes(name), `${name}, not refused`)
+}
+
 async function emptyBefore(scene: Scene): Promise<undefined> {
   const { node, pod } = clusterOf(scene)
   const to = at(scene, 'cluster-ip', UDP_PORT)
@@ -77,7 +84,7 @@ async function emptyBefore(scene: Scene): Promise<undefined> {
     to,
     localPort: portFor(scene, i),
   }))
-  for (const client of clients) assert.deepEqual(backendsOf(await send(client)), ['ECONNREFUSED'])
+  for (const client of clients) assertRefused(await send(client))
   changeTo(scene, 'endpoints exist')
   for (const client of clients) await eventuallyFrom(() => send(client), ['p1'])
 }
@@ -122,7 +129,7 @@ async function nobodyServes(scene: Scene): Promise<undefined> {
     assert.deepEqual(backendsOf(answers), Array(COUNT).fill('p1'))
   changeTo(scene, 'nobody')
   for (const from of [pod('p2'), node('n1')])
-    await eventuallyFrom(() => from.request({ to, protocol: 'udp', timeoutMs: TIMEOUT_MS }), ['ECONNREFUSED'])
+    await eventuallyFrom(() => from.request({ to, protocol: 'udp', timeoutMs: TIMEOUT_MS }), REFUSALS)
   for (const group of [...groups, connected])
     assertSame(await group.exchange(), group.answers, 'nobody serves')
   changeTo(scene, 'another')
@@ -173,7 +180,7 @@ async function readyIsReached(scene: Scene): Promise<undefined> {
     { from: pod('p2'), to: at(scene, 'cluster-ip', UDP_PORT), localPort: portFor(scene, 30) },
     { from: client, to: at(scene, 'node-port'), localPort: portFor(scene, 31) },
   ]
-  for (const each of clients) assert.deepEqual(backendsOf(await send(each)), ['ECONNREFUSED'])
+  for (const each of clients) assertRefused(await send(each))
   changeTo(scene, 'ready')
   for (const each of clients) await eventuallyFrom(() => send(each), ['p1'])
 }

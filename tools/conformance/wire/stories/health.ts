@@ -10,14 +10,14 @@ import { at, changeTo, clusterOf, eventually, instanceOf, type Scene, type Story
 /** Of the section's set-ups: which of the block of node ports is the health check's. */
 const HEALTH_PORT = 4
 const HEALTHZ_PORT = 10_256
-const METRICS_PORT = 10_249
+export const METRICS_PORT = 10_249
 const ELIGIBILITY_TAINT = { key: 'ToBeDeletedByClusterAutoscaler', value: '', effect: 'NoSchedule' }
 
-type HttpAnswer =
+export type HttpAnswer =
   | { readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string }
   | { readonly error: string }
 
-async function get(from: Member, url: string, method = 'GET'): Promise<HttpAnswer> {
+export async function get(from: Member, url: string, method = 'GET'): Promise<HttpAnswer> {
   const program = join(import.meta.dirname, '../http.ts')
   const { stdout } = await from.exec([process.execPath, program, url, method])
   return JSON.parse(stdout)
@@ -29,7 +29,7 @@ function healthUrl(scene: Scene, node: 'n1' | 'n2' = 'n1', path = '/'): string {
   return `http://${formatSocketAddress({ address, port: nodePort(instanceOf(scene), HEALTH_PORT) })}${path}`
 }
 
-function nodeUrl(scene: Scene, port: number, path: string): string {
+export function nodeUrl(scene: Scene, port: number, path: string): string {
   const address = port === METRICS_PORT ? '127.0.0.1' : memberAddress('n1', scene.family)
   return `http://${formatSocketAddress({ address, port })}${path}`
 }

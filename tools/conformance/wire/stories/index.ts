@@ -7,6 +7,7 @@ import { INVALID_STORIES } from './invalid.ts'
 import { LATE_STORIES } from './late.ts'
 import { LOAD_STORIES } from './load.ts'
 import { RESTART_STORIES } from './restarts.ts'
+import { RULE_STORIES } from './rules.ts'
 import type { Story } from './story.ts'
 
 export const STORIES: Readonly<Record<string, Story>> = {
@@ -17,4 +18,5 @@ export const STORIES: Readonly<Record<string, Story>> = {
   ...LATE_STORIES,
   ...LOAD_STORIES,
   ...RESTART_STORIES,
+  ...RULE_STORIES,
 }

@@ -85,7 +85,7 @@ async function unsyncedStartWritesNothing(scene: Scene): Promise<undefined> {
     await daemon.kill()
     changeTo(scene, 'while it is away')
     daemon.start()
-    await daemon.untilSaid(/adopted what an earlier daemon left/)
+    await daemon.untilSaid(/an earlier daemon left/)
     await assertServed(scene, ['p1'])
   })
   await eventuallyFrom(
