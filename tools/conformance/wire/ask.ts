@@ -49,9 +49,9 @@ async function askOnce(question: Question): Promise<Outcome> {
   return leadsNowhere(question, outcome) ? { what: 'unhandled' } : outcome
 }
 
-/** What is not handled of a ClusterIP goes on to the router, which sends it here again, until its time is up. */
+/** What is not handled of a ClusterIP goes on to the router, which sends it here again, where it is dropped or its time is up. */
 function leadsNowhere({ probe, expected }: Question, outcome: Outcome): boolean {
-  const isOver = outcome.what === 'else' && outcome.details === 'EHOSTUNREACH'
+  const isOver = outcome.what === 'dropped' || (outcome.what === 'else' && outcome.details === 'EHOSTUNREACH')
   return expected.what === 'unhandled' && probe.to === 'cluster-ip' && isOver
 }
 

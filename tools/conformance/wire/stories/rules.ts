@@ -200,21 +200,8 @@ async function flushed(scene: Scene): Promise<undefined> {
   const node = nodeOf(scene)
   const command = iptables(scene.family)
   const { stdout } = await node.exec([`${command}-save`])
-  const text = stdout
-    .split('\n')
-    .flatMap((line) => {
-      if (/^\*|^COMMIT/.test(line)) return [line]
-      if (line.startsWith(':KUBE-')) return [`${line.split(' ')[0]} - [0:0]`]
-      return /^-A (?!KUBE-).*-j KUBE-/.test(line) ? [line.replace('-A ', '-D ')] : []
-    })
-    .join('\n')
-  const removals = text.replace(/^:(KUBE-\S+) .*$/gm, '-X $1').replace(/^-D .*\n/gm, '')
-  await node.exec([`${command}-restore`, '--noflush'], { input: `${text}\n` })
-  await node.exec([`${command}-restore`, '--noflush'], { input: `${removals}\n` })
-  assert.deepEqual(
-    (await savedRules(node, scene.family, 'nat')).filter((rule) => /KUBE-/.test(rule)),
-    [],
-  )
+  // In one go: the daemon might mend what is half gone.
+  await node.exec([`${command}-restore`, '-w', '--noflush'], { input: flushText(stdout) })
   const { client, pod } = clusterOf(scene)
   for (const [member, to] of [
     [pod('p2'), 'cluster-ip'],
@@ -231,6 +218,23 @@ async function flushed(scene: Scene): Promise<undefined> {
       ? true
       : undefined
   })
+}
+
+/** From what `iptables-save` prints to what removes its KUBE-* chains and the rules that lead to them. */
+function flushText(saved: string): string {
+  const chains = (table: string) => [...table.matchAll(/^:(KUBE-\S+) /gm)].map(([, chain = '']) => chain)
+  const jumps = (table: string) =>
+    [...table.matchAll(/^-A (?!KUBE-)(.*-j KUBE-.*)$/gm)].map(([, rule = '']) => rule)
+  return saved
+    .split(/^COMMIT$/m)
+    .flatMap((table) => {
+      const [, name] = /^\*(\w+)$/m.exec(table) ?? []
+      if (name === undefined) return []
+      const emptied = chains(table).map((chain) => `:${chain} - [0:0]`)
+      const removed = chains(table).map((chain) => `-X ${chain}`)
+      return [`*${name}`, ...emptied, ...jumps(table).map((rule) => `-D ${rule}`), ...removed, 'COMMIT', '']
+    })
+    .join('\n')
 }
 
 async function isFullyRandom(scene: Scene): Promise<undefined> {
