@@ -198,6 +198,28 @@ describe('somebody flushes all rules', () => {
     assert.equal(await dataplane.isFlushed(), false)
   })
 
+  for (const moment of ['save -t nat', 'save -t filter', 'save -t mangle', 'restore']) {
+    test(`while everything is being written, before ${moment}: it is noticed all the same`, async () => {
+      const { dataplane, iptables } = setUp()
+      await dataplane.start()
+      await dataplane.sync(stateOf(WEB), undefined)
+      const saved = () => ['filter', 'nat', 'mangle'].map((table) => iptables.saved('iptables-nft', table))
+      const before = saved()
+      let isOver = false
+      iptables.intercept = (argv) => {
+        if (!isOver && argv.join(' ').startsWith(`iptables-nft-${moment}`)) {
+          isOver = true
+          iptables.flush()
+        }
+        return undefined
+      }
+      await dataplane.sync(stateOf(WEB), undefined)
+      assert.ok(isOver)
+      if (await dataplane.isFlushed()) await dataplane.sync(stateOf(WEB), new Set())
+      assert.deepEqual(saved().map(sortedLines), before.map(sortedLines))
+    })
+  }
+
   test('a lock that is held is no flush', async () => {
     const { dataplane, iptables } = setUp()
     await dataplane.start()
@@ -206,6 +228,10 @@ describe('somebody flushes all rules', () => {
     await assert.rejects(dataplane.isFlushed(), /holding the xtables lock/)
   })
 })
+
+function sortedLines(saved: string): readonly string[] {
+  return saved.split('\n').sort()
+}
 
 describe('the other flavour', () => {
   test('B54: what an earlier run wrote there goes once the rules are written in the flavour of now', async () => {

@@ -134,9 +134,10 @@ export class FamilyRules {
   /** First what the chains hold, then what leads to them. */
   async #syncAll(desired: DesiredState): Promise<WrittenRules> {
     const { iptables } = this.#options
+    // First that of the canary that is looked at: what is flushed from here on takes it along, and it is not made again.
+    const mangle = await iptables.save('mangle')
     const nat = await iptables.save('nat')
     const filter = await iptables.save('filter')
-    const mangle = await iptables.save('mangle')
     const chains = [...nat.matchAll(/^:(\S+) /gm)].map(([, name = '']) => name)
     const report = await this.#write(desired, { chains })
     const opensLocalnet = await this.#opensLocalnet(mangle)
