@@ -137,10 +137,9 @@ export const FEATURES: readonly Feature[] = [
   },
   {
     name: 'JIT compiler',
-    use: 'speed',
+    use: 'programs with callbacks: sweep expired flows',
     since: 'CONFIG_BPF_JIT',
     probe: probeJit,
-    otherwise: 'programs are interpreted, several times slower',
   },
   {
     name: 'unlimited RLIMIT_MEMLOCK',

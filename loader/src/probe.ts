@@ -99,7 +99,7 @@ export function probeKernelTypes(module = 'vmlinux'): ProbeAnswer {
   return { supported: 'no', reason: `there is no type information of ${whose} (CONFIG_DEBUG_INFO_BTF)` }
 }
 
-/** Whether programs are compiled to machine code. Without, they are interpreted, several times slower. */
+/** Whether programs are compiled to machine code. Without, they are interpreted, and those with callbacks are refused. */
 export function probeJit(): ProbeAnswer {
   const path = '/proc/sys/net/core/bpf_jit_enable'
   try {
