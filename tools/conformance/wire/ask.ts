@@ -9,7 +9,7 @@ import type { SctpNetwork } from './sctp.ts'
 /** One limit for all that must stay silent: far more than an answer takes here. */
 const SILENCE_MS = 1000
 /** Far more than an answer takes on a busy machine. */
-const ANSWER_MS = 3000
+const ANSWER_MS = 10_000
 /** Of one who asks: enough to be quick, few enough for backends to take turns. */
 const REQUESTS_AT_ONCE = 4
 /** Enough for each of so few endpoints to have had its turn, though others take turns with this client. */

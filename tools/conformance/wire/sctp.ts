@@ -32,6 +32,8 @@ const SEQUENCE = 1
 /** Of every server: a number that is not 0. */
 const SERVER_TAG = 0x51_75_1c_e5
 const FIRST_PORT = 40_000
+/** A client that hears nothing sends its last packet again: on a busy machine a packet socket loses some. */
+const RETRANSMIT_MS = 1500
 
 interface Waiting {
   received(packet: SctpPacket): void
@@ -70,11 +72,13 @@ export class SctpNetwork implements Disposable {
     const client = new Client(target, resolve, await this.#sender(member, target, port))
     const key = `${member.name} ${port}`
     this.#clients.set(key, client)
+    const again = setInterval(() => client.again(), patience(RETRANSMIT_MS))
     try {
       client.begin()
       const late = delay(patience(timeoutMs), { ok: false, error: 'TIMEOUT' } as const, { ref: false })
       return await Promise.race([promise, late])
     } finally {
+      clearInterval(again)
       this.#clients.delete(key)
     }
   }
@@ -176,6 +180,7 @@ class Client implements Waiting {
   readonly #tag = 1 + Math.floor(Math.random() * 0xffff_fffe)
   /** The server's. */
   #peerTag = 0
+  #last: () => void = () => undefined
 
   constructor(
     target: { readonly address: string; readonly port: number },
@@ -184,7 +189,14 @@ class Client implements Waiting {
   ) {
     this.#target = target
     this.#answer = answer
-    this.#send = send
+    this.#send = (tag, chunks) => {
+      this.#last = () => send(tag, chunks)
+      this.#last()
+    }
+  }
+
+  again(): void {
+    this.#last()
   }
 
   begin(): void {
