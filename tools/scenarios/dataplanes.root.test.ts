@@ -152,6 +152,17 @@ describe('the choice of a dataplane', () => {
     assert.match(daemon.lastWords(1), /^sluice: --proxy-mode bpf: eBPF cannot work here: .*bpf\(2\)/)
   })
 
+  test('where neither can work both reasons are told', async () => {
+    const withoutTools = ['/usr/bin/env', 'PATH=/nowhere']
+    const daemon = stage.daemonWith('n1', [], [...launcher('EPERM'), ...withoutTools])
+    daemon.start()
+    assert.equal(await daemon.ended(), 'exit code 2')
+    assert.match(
+      daemon.lastWords(1),
+      /^sluice: no dataplane can work here: eBPF cannot work here: .*bpf\(2\).*\. And iptables cannot work here: /,
+    )
+  })
+
   test('a restart changes the dataplane under load: nothing fails, and nothing of the former one is left', async () => {
     const { client, pod } = stage.cluster
     const nodePort = formatSocketAddress({ address: NODES.n1.ipv4, port: NODE_PORT })
