@@ -24,6 +24,9 @@ export const QUICK: NonNullable<KubernetesOptions['timing']> = {
   pageSize: 3,
 }
 
+/** Where nothing is about silence: a busy machine must not look like a silent server. */
+export const PATIENT: typeof QUICK = { ...QUICK, inactivityMs: 30_000, quietWatchMs: 30_000 }
+
 export interface ClientOptions extends Partial<Omit<KubernetesOptions, 'clock' | 'log'>> {
   /** What the client starts with in its kernel (default: nothing). */
   readonly recorder?: Recorder

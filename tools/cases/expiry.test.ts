@@ -4,12 +4,9 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type Encoding, RESOURCES, type Status, type Watch } from '../apiserver/index.ts'
 import { encodeFrame, encodeObject, encodeUnknown } from '../apiserver/protobuf.ts'
-import { type Client, QUICK } from './client.ts'
+import { type Client, PATIENT } from './client.ts'
 import { node, service, slice } from './manifests.ts'
 import { eventually, Rig } from './rig.ts'
-
-/** Nothing here is about silence, and a busy machine must not look like a silent server. */
-const PATIENT = { ...QUICK, inactivityMs: 30_000, quietWatchMs: 30_000 }
 
 function start(rig: Rig, contentType: Encoding): Promise<Client> {
   rig.put(service('gone', '198.19.0.10'), slice('gone-1', 'gone', ['198.18.1.5']))

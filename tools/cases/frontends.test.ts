@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { JsonObject, Manifest } from '../apiserver/index.ts'
-import type { Client } from './client.ts'
+import { type Client, PATIENT } from './client.ts'
 import { service, slice } from './manifests.ts'
 import { eventually, Rig } from './rig.ts'
 
@@ -46,7 +46,7 @@ test('B22 one number for TCP and UDP: each has its targets, comes and goes witho
     })
   put([udp, tcp])
   rig.put(targets(5354))
-  const client = await rig.syncedClient()
+  const client = await rig.syncedClient({ timing: PATIENT })
   const both = (port: number) => [
     ['198.18.1.53:5353', '198.18.2.53:5353'],
     [`198.18.1.53:${port}`, `198.18.2.53:${port}`],
@@ -73,7 +73,7 @@ describe('B23 two Services swap ports', () => {
   async function start(rig: Rig): Promise<Client> {
     rig.put(balanced('a', '198.19.0.21', 80), balanced('b', '198.19.0.22', 81))
     rig.put(slice('a-1', 'a', ['198.18.1.21']), slice('b-1', 'b', ['198.18.1.22']))
-    return await rig.syncedClient()
+    return await rig.syncedClient({ timing: PATIENT })
   }
 
   const owned = (clusterIP: string, port: number) => [
@@ -177,7 +177,7 @@ describe('one frontend, claimed by two Services', () => {
       const older = aged(make('older', '198.19.0.31'), OLD)
       const younger = aged(make('a-younger', '198.19.0.32'), NEW)
       rig.put(younger)
-      const client = await rig.syncedClient()
+      const client = await rig.syncedClient({ timing: PATIENT })
       assert.ok(frontendsOf(client, 't/a-younger').includes(frontend))
       rig.put(older)
       await rig.converged(client)
@@ -198,7 +198,7 @@ describe('one frontend, claimed by two Services', () => {
       aged(service('external', '198.19.0.31', external), OLD),
       aged(balanced('balanced', '198.19.0.32', 80), NEW),
     )
-    const client = await rig.syncedClient()
+    const client = await rig.syncedClient({ timing: PATIENT })
     assert.deepEqual(frontendsOf(client, 't/external'), [
       'ClusterIP 198.19.0.31:80',
       `ExternalIP ${LOAD_BALANCER}:80`,
@@ -229,7 +229,7 @@ test('B33 a Service edited in place: its external and load-balancer addresses', 
     [edit([], [{ ip: '203.0.113.2', ipMode: 'Proxy' }, { hostname: 'lb.example' }]), []],
     [edit(['203.0.113.2'], []), ['ExternalIP 203.0.113.2:80']],
   ]
-  const client = await rig.syncedClient()
+  const client = await rig.syncedClient({ timing: PATIENT })
   for (const [manifest, expected] of steps) {
     rig.put(manifest)
     const all = ['ClusterIP 198.19.0.43:80', ...expected].join()
@@ -252,7 +252,7 @@ test('B51 source ranges: blanks, overlaps, the other family, none that can be re
     [['not-a-cidr'], []],
     [['0.0.0.0/0'], ['0.0.0.0/0']],
   ]
-  const client = await rig.syncedClient()
+  const client = await rig.syncedClient({ timing: PATIENT })
   for (const [ranges, expected] of steps) {
     rig.put(guarded(ranges))
     await eventually(`${ranges}`, () => {
@@ -285,7 +285,7 @@ test('B57 names as long as they may be, and any that differ in their last letter
   }
   const many = Array.from({ length: 100 }, (_, i) => `p${i}`)
   rig.put(...long('a', '198.19.0.10', ['http-with-15-ch', 'x', '0-1']), ...long('b', '198.19.0.11', many))
-  const client = await rig.syncedClient()
+  const client = await rig.syncedClient({ timing: PATIENT })
   rig.put(service('normal', '198.19.0.49'), slice('normal-1', 'normal', ['198.18.1.6']))
   await rig.converged(client)
   rig.put(slice('normal-1', 'normal', ['198.18.1.7']))
@@ -311,7 +311,7 @@ test('B58 numbers with leading zeros are decimal, and what is no address hinders
     slice('six-1', 'six', ['2001:DB8::0005'], { addressType: 'IPv6' }),
     slice('six-2', 'six', ['2001:db8::5', '::ffff:198.18.1.5'], { addressType: 'IPv6' }),
   )
-  const client = await rig.syncedClient()
+  const client = await rig.syncedClient({ timing: PATIENT })
   assert.deepEqual(frontendsOf(client, 't/zero'), ['ClusterIP 198.19.0.10:80', 'ExternalIP 203.0.113.10:80'])
   assert.deepEqual(client.backends('t/zero'), ['198.18.1.11:8080'])
   assert.deepEqual(frontendsOf(client, 't/canon'), ['ClusterIP 198.19.0.8:80'])
@@ -338,7 +338,7 @@ test('B60 external addresses that are nobody’s to give are refused, each by it
     '198.18.1.5',
   ]
   rig.put(service('own', '198.19.0.50', { externalIPs }), service('other', '198.19.0.51'))
-  const client = await rig.syncedClient()
+  const client = await rig.syncedClient({ timing: PATIENT })
   assert.deepEqual(frontendsOf(client, 't/own'), [
     'ClusterIP 198.19.0.50:80',
     'ExternalIP 192.0.2.12:80',
