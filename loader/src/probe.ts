@@ -99,7 +99,13 @@ export function probeKernelTypes(module = 'vmlinux'): ProbeAnswer {
   return { supported: 'no', reason: `there is no type information of ${whose} (CONFIG_DEBUG_INFO_BTF)` }
 }
 
-/** Whether programs are compiled to machine code. Without, they are interpreted, and those with callbacks are refused. */
+/** Has been beside `bpf_jit_enable` in every kernel, and like it only in the first network namespace. */
+const JIT_NEIGHBOUR = '/proc/sys/net/core/netdev_max_backlog'
+
+/**
+ * Whether programs are compiled to machine code. Without, they are interpreted, and those with callbacks are refused. In
+ * other network namespaces than the first one nothing tells.
+ */
 export function probeJit(): ProbeAnswer {
   const path = '/proc/sys/net/core/bpf_jit_enable'
   try {
@@ -107,6 +113,9 @@ export function probeJit(): ProbeAnswer {
     return { supported: 'no', reason: `it is switched off (sysctl net.core.bpf_jit_enable)` }
   } catch (cause) {
     if (!isMissing(cause)) return { supported: 'unknown', reason: String(cause) }
+    if (!existsSync(JIT_NEIGHBOUR)) {
+      return { supported: 'unknown', reason: `${path} is not shown in this network namespace` }
+    }
     return { supported: 'no', reason: 'the kernel was built without it (CONFIG_BPF_JIT)' }
   }
 }
