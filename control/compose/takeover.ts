@@ -10,6 +10,7 @@ import { pinPath, removeMapPins } from '../dataplane/bpf/pins.ts'
 import { removeServiceRules } from '../dataplane/iptables/removal.ts'
 import { familyLayouts } from '../layout/family.ts'
 import type { Logger } from '../log.ts'
+import { removeMounts } from './host.ts'
 
 export interface TakeOverOptions {
   readonly bpfRoot: string
@@ -21,7 +22,9 @@ export interface TakeOverOptions {
  * one by one, and all that is of it is removed. For when the rules are complete. Does nothing where nothing is left.
  */
 export async function takeOverFromBpf({ bpfRoot, log }: TakeOverOptions): Promise<void> {
-  const removed = await drainBpf(bpfRoot, log)
+  // The last trace to go: a look at it is enough.
+  if (!existsSync(bpfRoot)) return
+  const removed = [...(await drainBpf(bpfRoot, log)), ...(await removeMounts())]
   if (removed.length > 0)
     log.info('removed what the eBPF dataplane had in the kernel', { traces: removed.length })
 }
@@ -53,12 +56,12 @@ export async function drainBpf(bpfRoot: string, log: TakeOverOptions['log']): Pr
 /** Takes everything of the eBPF dataplane out of the kernel, in the order in which nothing is left half working. */
 export async function removeBpf(bpfRoot: string): Promise<string[]> {
   const removed = await removeAttachments(bpfRoot)
+  removed.push(...(await removeNetfilter()).removed)
   removed.push(...removeMapPins(bpfRoot).map((path) => `map ${path}`))
   if (existsSync(bpfRoot) && readdirSync(bpfRoot).length === 0) {
     rmdirSync(bpfRoot)
     removed.push(`folder ${bpfRoot}`)
   }
-  removed.push(...(await removeNetfilter()).removed)
   return removed
 }
 

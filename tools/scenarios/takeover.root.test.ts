@@ -50,7 +50,7 @@ async function traces(node: NodeMember): Promise<Record<string, string>> {
 for (const flavour of ['nft', 'legacy'] as const) {
   describe(`kube-proxy, eBPF, iptables, eBPF (iptables-${flavour})`, () => {
     let stage: Stage
-    const loads: RunningLoad[] = []
+    const loads: { readonly name: string; readonly load: RunningLoad }[] = []
     before(async () => {
       stage = await setStage({ prefix: `slt${process.pid}`, examples: ['nodes'] })
       stage.write(
@@ -82,7 +82,11 @@ for (const flavour of ['nft', 'legacy'] as const) {
           ] as const) {
             const to = formatSocketAddress(at)
             const how = protocol === 'TCP' ? ({ bytes: 3000 } as const) : ({ protocol: 'udp' } as const)
-            loads.push(await member.load({ to, mode: 'stream', intervalMs: 20, ...how }))
+            const load = await member.load({ to, mode: 'stream', intervalMs: 20, ...how })
+            loads.push({
+              name: `${protocol} of ${member.name} to ${to}, begun as number ${loads.length}`,
+              load,
+            })
           }
         }
       }
@@ -90,8 +94,12 @@ for (const flavour of ['nft', 'legacy'] as const) {
     }
 
     async function goOn(): Promise<void> {
-      for (const report of await Promise.all(loads.map((load) => load.report(50))))
-        assert.deepEqual(report.failures, [])
+      await Promise.all(
+        loads.map(async ({ name, load }) => {
+          const told = await load.report(50).catch((error: unknown) => ({ failures: [String(error)] }))
+          assert.deepEqual(told.failures, [], name)
+        }),
+      )
     }
 
     /** New connections are served, too. */
@@ -149,10 +157,10 @@ for (const flavour of ['nft', 'legacy'] as const) {
       await begin()
 
       await bpf.stop()
-      for (const load of loads) {
+      for (const { name, load } of loads) {
         const { failures, backends } = await load.end()
-        assert.deepEqual(failures, [])
-        assert.equal(Object.keys(backends).length, 1)
+        assert.deepEqual(failures, [], name)
+        assert.equal(Object.keys(backends).length, 1, name)
       }
       await sluice(n1, 'cleanup')
       assert.deepEqual(await traces(n1), untouched)
