@@ -10,6 +10,9 @@ import { until } from './until.ts'
 /** The command `sluice`, as it is in a clone. */
 export const SLUICE = join(import.meta.dirname, '../setup/sluice.mjs')
 
+/** Whoever does not say gets eBPF, or an error: what tests see by another dataplane would be no proof. */
+const PROXY_MODE = '--proxy-mode'
+
 /** What it says when its first sync and all its attachments are done. */
 const READY = /\bready: /
 /** Far beyond what it takes: for telling a failure. */
@@ -71,6 +74,7 @@ export class Daemon {
       ...['--bpf-root', node.bpfRoot],
       ...['--cgroup-root', node.cgroup],
       ...sizes,
+      ...(flags.some((flag) => flag.startsWith(PROXY_MODE)) ? [] : [PROXY_MODE, 'bpf']),
       ...flags,
     ]
   }

@@ -104,7 +104,7 @@ describe('the choice of a dataplane', () => {
   for (const refusal of ['ENOSYS', 'EPERM'] as const) {
     test(`iptables where bpf(2) is refused with ${refusal}: it serves, and says why`, async () => {
       await whileRunning(
-        (name) => stage.daemonWith(name, [], launcher(refusal)),
+        (name) => stage.daemonWith(name, ['--proxy-mode', 'auto'], launcher(refusal)),
         async (daemon) => {
           await assertServes(stage)
           await daemon.untilSaid(/WARN +the dataplane is iptables: eBPF cannot work here: .*bpf\(2\)/)
@@ -152,9 +152,20 @@ describe('the choice of a dataplane', () => {
     assert.match(daemon.lastWords(1), /^sluice: --proxy-mode bpf: eBPF cannot work here: .*bpf\(2\)/)
   })
 
+  test('eBPF where the kernel takes the programs', async () => {
+    await whileRunning(
+      (name) => stage.daemonWith(name, ['--proxy-mode', 'auto']),
+      async (daemon) => {
+        await daemon.untilSaid(/INFO +the dataplane is bpf: the kernel takes its programs/)
+        assert.match(await ask('proxyMode'), /^X-Sluice-Reason: fits\r$/m)
+        await assertServes(stage)
+      },
+    )
+  })
+
   test('where neither can work both reasons are told', async () => {
     const withoutTools = ['/usr/bin/env', 'PATH=/nowhere']
-    const daemon = stage.daemonWith('n1', [], [...launcher('EPERM'), ...withoutTools])
+    const daemon = stage.daemonWith('n1', ['--proxy-mode', 'auto'], [...launcher('EPERM'), ...withoutTools])
     daemon.start()
     assert.equal(await daemon.ended(), 'exit code 2')
     assert.match(
