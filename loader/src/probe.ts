@@ -1,5 +1,6 @@
 /** What this kernel has. A probe changes nothing that lasts. */
 import { existsSync, readFileSync } from 'node:fs'
+import { objectInfo } from './descriptor.ts'
 import { cString } from './elf.ts'
 import { BpfError, errnoName } from './errors.ts'
 import { addressOf, libbpf, libc } from './ffi.ts'
@@ -99,26 +100,32 @@ export function probeKernelTypes(module = 'vmlinux'): ProbeAnswer {
   return { supported: 'no', reason: `there is no type information of ${whose} (CONFIG_DEBUG_INFO_BTF)` }
 }
 
-/** Has been beside `bpf_jit_enable` in every kernel, and like it only in the first network namespace. */
-const JIT_NEIGHBOUR = '/proc/sys/net/core/netdev_max_backlog'
-
 /**
- * Whether programs are compiled to machine code. Without, they are interpreted, and those with callbacks are refused. In
- * other network namespaces than the first one nothing tells.
+ * Whether programs are compiled to machine code: by loading one, and asking for its length. Without a JIT compiler they
+ * are interpreted, and those with callbacks are refused. (Its sysctl is seen in the first network namespace alone.)
  */
 export function probeJit(): ProbeAnswer {
-  const path = '/proc/sys/net/core/bpf_jit_enable'
+  const { result: fd } = loadProbe('socket_filter', RETURN_ZERO)
+  if (fd < 0) return refusal(fd, 'programs of type socket_filter', undefined)
   try {
-    if (Number(readFileSync(path, 'utf8')) > 0) return { supported: 'yes' }
-    return { supported: 'no', reason: `it is switched off (sysctl net.core.bpf_jit_enable)` }
-  } catch (cause) {
-    if (!isMissing(cause)) return { supported: 'unknown', reason: String(cause) }
-    if (!existsSync(JIT_NEIGHBOUR)) {
-      return { supported: 'unknown', reason: `${path} is not shown in this network namespace` }
+    const info = objectInfo(fd, 'program probe')
+    if (info.getUint32(JITED_LENGTH_AT, true) > 0) return { supported: 'yes' }
+    // Without the capability to know both lengths are 0.
+    if (info.getUint32(LENGTH_AT, true) === 0) {
+      return { supported: 'unknown', reason: 'the probe for the JIT compiler needs the capability BPF' }
     }
-    return { supported: 'no', reason: 'the kernel was built without it (CONFIG_BPF_JIT)' }
+  } finally {
+    libc().close(fd)
+  }
+  return {
+    supported: 'no',
+    reason: 'it is switched off (sysctl net.core.bpf_jit_enable), or not built in (CONFIG_BPF_JIT)',
   }
 }
+
+/** Of `bpf_prog_info`: `jited_prog_len`, `xlated_prog_len`. */
+const JITED_LENGTH_AT = 16
+const LENGTH_AT = 20
 
 /**
  * Whether programs of this type can call this helper: by loading one that does, and looking at what the verifier
