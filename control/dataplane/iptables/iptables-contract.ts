@@ -26,20 +26,8 @@ export function iptablesContract(name: string, make: () => Place, family: Family
     })
     after(() => place.remove())
 
-    /** The rules of a chain as they are printed, without the name of the chain. */
-    const rulesOf = async (table: 'nat' | 'filter', chain: string) =>
-      (await iptables.save(table))
-        .split('\n')
-        .filter((line) => line.startsWith(`-A ${chain} `))
-        .map((line) => line.slice(`-A ${chain} `.length))
-
-    const rejectsAt = (text: string, line: RegExp) =>
-      assert.rejects(iptables.restore(text), (error) => {
-        assert.ok(error instanceof IptablesError)
-        assert.equal(error.isBusy, false)
-        assert.match(error.message, line)
-        return true
-      })
+    const rulesOf = (table: 'nat' | 'filter', chain: string) => rulesIn(iptables, table, chain)
+    const rejectsAt = (text: string, line: RegExp) => rejects(iptables, text, line)
 
     test('a chain that is named is created, and emptied when it is named again; others stay', async () => {
       await iptables.restore('*nat\n:ONE - [0:0]\n:TWO - [0:0]\n-A ONE -j TWO\n-A TWO -j RETURN\nCOMMIT\n')
@@ -93,6 +81,14 @@ COMMIT
       assert.deepEqual(await rulesOf('nat', 'OUTPUT'), [])
     })
 
+    test('a listing ahead of a restore changes nothing of it', async () => {
+      await iptables.restore('*nat\n-S\n:FIVE - [0:0]\n:TWO - [0:0]\n-A TWO -j FIVE\nCOMMIT\n')
+      assert.deepEqual(await rulesOf('nat', 'TWO'), ['-j FIVE'])
+      await iptables.restore('*nat\n-S\n:TWO - [0:0]\n:FIVE - [0:0]\n-A TWO -j RETURN\n-X FIVE\nCOMMIT\n')
+      assert.deepEqual(await rulesOf('nat', 'TWO'), ['-j RETURN'])
+      assert.equal(await iptables.hasChain('nat', 'FIVE'), false)
+    })
+
     test('all tables are printed together', async () => {
       const saved = await iptables.saveAll()
       assert.match(saved, /^\*filter$/m)
@@ -100,5 +96,27 @@ COMMIT
       assert.match(saved, /^\*nat$/m)
       assert.match(saved, /^:TWO - \[0:0\]$/m)
     })
+  })
+}
+
+/** The rules of a chain as they are printed, without the name of the chain. */
+async function rulesIn(
+  iptables: Iptables,
+  table: 'nat' | 'filter',
+  chain: string,
+): Promise<readonly string[]> {
+  return (await iptables.save(table))
+    .split('\n')
+    .filter((line) => line.startsWith(`-A ${chain} `))
+    .map((line) => line.slice(`-A ${chain} `.length))
+}
+
+/** A restore of this text is refused, and the error shows the line. */
+function rejects(iptables: Iptables, text: string, line: RegExp): Promise<void> {
+  return assert.rejects(iptables.restore(text), (error) => {
+    assert.ok(error instanceof IptablesError)
+    assert.equal(error.isBusy, false)
+    assert.match(error.message, line)
+    return true
   })
 }

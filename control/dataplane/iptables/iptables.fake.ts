@@ -159,6 +159,8 @@ function declare(chains: Chains, declaration: string): void {
 
 function operate(chains: Chains, [operation, name = '', ...rest]: readonly string[]): string {
   const chain = chains.get(name)
+  // Nobody looks at a listing of everything.
+  if (operation === '-S' && name === '') return ''
   if (operation === '-N') {
     if (chain !== undefined) throw new Refused('Chain already exists.')
     chains.set(name, { policy: undefined, rules: [] })

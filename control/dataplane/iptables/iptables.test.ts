@@ -7,6 +7,24 @@ import { iptablesContract } from './iptables-contract.ts'
 
 iptablesContract('the fake', () => ({ run: new FakeIptables().run, remove: () => undefined }), 'ipv4', 'nft')
 
+const MODERN = { isModern: true, isNft: false }
+const OLD = { isModern: false, isNft: false }
+
+test('many chains are restored by iptables-nft after a listing, in which it learns of all chains at once', async () => {
+  const inputs: string[] = []
+  const run: RunCommand = async (_, input = '') => {
+    inputs.push(input)
+    return { code: 0, stdout: '', stderr: '' }
+  }
+  const nft = new Iptables('iptables-nft', { isModern: true, isNft: true }, { run })
+  const legacy = new Iptables('iptables-legacy', MODERN, { run })
+  const little = '*filter\nCOMMIT\n*nat\n:A - [0:0]\nCOMMIT\n'
+  const much = little.replace(':A - [0:0]\n', ':A - [0:0]\n'.repeat(2000))
+  for (const text of [little, much]) for (const iptables of [nft, legacy]) await iptables.restore(text)
+  const listings = inputs.map((input) => input.match(/^\*\w+\n-S$/gm) ?? [])
+  assert.deepEqual(listings, [[], [], ['*filter\n-S', '*nat\n-S'], []])
+})
+
 test('the lines around the one that was refused are shown, with their numbers', () => {
   const text = ['*nat', ':A - [0:0]', ':B - [0:0]', '-A A -j X', '-A B', '-A B', '-A B', 'COMMIT', ''].join(
     '\n',
@@ -37,8 +55,8 @@ test('restore of an old iptables takes no lock: it is taken for it', async () =>
     calls.push(argv.join(' '))
     return { code: 0, stdout: '', stderr: '' }
   }
-  await new Iptables('iptables', false, { run }).restore('')
-  await new Iptables('iptables-nft', true, { run }).restore('')
+  await new Iptables('iptables', OLD, { run }).restore('')
+  await new Iptables('iptables-nft', MODERN, { run }).restore('')
   assert.deepEqual(calls, [
     'flock -w 5 -E 4 /run/xtables.lock iptables-restore --noflush --counters',
     'iptables-nft-restore -w 5 --noflush --counters',
@@ -53,15 +71,15 @@ test('a lock is waited for, command after command, and not for ever', async () =
   }
   let attempts = 0
   const run: RunCommand = async () => (++attempts < 3 ? held : { ...held, code: 0 })
-  await new Iptables('iptables', true, { run }).restore('')
+  await new Iptables('iptables', MODERN, { run }).restore('')
   assert.equal(attempts, 3)
 
   const isBusy = (error: unknown) => error instanceof IptablesError && error.isBusy
   const never = { run: async () => held }
-  await assert.rejects(new Iptables('iptables', true, { ...never, patienceMs: 0 }).restore(''), isBusy)
+  await assert.rejects(new Iptables('iptables', MODERN, { ...never, patienceMs: 0 }).restore(''), isBusy)
   const signal = AbortSignal.abort()
-  await assert.rejects(new Iptables('iptables', true, { ...never, signal }).restore(''), isBusy)
-  await assert.rejects(new Iptables('iptables', true, never).hasChain('mangle', 'X'), isBusy)
+  await assert.rejects(new Iptables('iptables', MODERN, { ...never, signal }).restore(''), isBusy)
+  await assert.rejects(new Iptables('iptables', MODERN, never).hasChain('mangle', 'X'), isBusy)
 })
 
 test('a flavour that is not installed has no commands', async () => {
