@@ -45,7 +45,6 @@ export function variantFlags(
   { detector, masqueradeAll, localhostNodePorts, nodePortAddresses }: Variant,
   clientAddress: 'preserve' | 'kube-proxy',
 ): readonly string[] {
-  if (process.env['CONF_PLAIN']) return []
   return [
     // Without a range this mode tells nobody from anybody.
     ...(detector ? ['--cluster-cidr', CLUSTER_CIDRS.join()] : ['--detect-local-mode', 'ClusterCIDR']),
