@@ -10,6 +10,7 @@ import { UdpTranslations } from '../dataplane/netfilter/udp-translations.ts'
 import { layoutOf } from '../layout/family.ts'
 import type { Logger } from '../log.ts'
 import type { Family } from '../model/types.ts'
+import { defaultPacing } from '../sync/parts.ts'
 import { lookAtBpf } from './bpf-metrics.ts'
 import { type DataplanePart, type NodeHooks, type PartOptions, UnfitError } from './dataplane-part.ts'
 import { type DropCounts, DropReport } from './drop-report.ts'
@@ -72,6 +73,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
     dataplane,
     families,
     model: { ...options.model, scheduler: options.scheduler ?? 'round-robin' },
+    pacing: defaultPacing,
     adopted,
     node,
     begin: () => {

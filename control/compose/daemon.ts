@@ -203,18 +203,21 @@ function buildPipeline(daemon: Daemon, listener: PipelineListener): Pipeline {
   const syncLog = createSyncLog(log, (desired) => firstSync.resolve(amountText(desired)))
   const tell = (how: (observer: Partial<SyncObserver>) => void) =>
     [syncLog, ...listener.observers].forEach(how)
-  const loop = new SyncLoop<Model>({
-    inputs: store,
-    model: { empty: emptyModel, update: updateDesired },
-    node: facts,
-    dataplane,
-    observer: {
-      synced: (outcome) => tell((observer) => observer.synced?.(outcome)),
-      failed: (...told) => tell((observer) => observer.failed?.(...told)),
-      problems: (...told) => tell((observer) => observer.problems?.(...told)),
+  const loop = new SyncLoop<Model>(
+    {
+      inputs: store,
+      model: { empty: emptyModel, update: updateDesired },
+      node: facts,
+      dataplane,
+      observer: {
+        synced: (outcome) => tell((observer) => observer.synced?.(outcome)),
+        failed: (...told) => tell((observer) => observer.failed?.(...told)),
+        problems: (...told) => tell((observer) => observer.problems?.(...told)),
+      },
+      clock,
     },
-    clock,
-  })
+    part.pacing,
+  )
   const follower = new NodeFollower({
     internalIPs: () => store.cluster.node?.internalIPs ?? [],
     detectLocal,

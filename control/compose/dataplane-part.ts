@@ -9,7 +9,7 @@ import type { ModelSettings } from '../model/settings.ts'
 import type { Family } from '../model/types.ts'
 import type { DetectedDevice } from '../node/detect-local.ts'
 import type { Metrics } from '../server/metrics.ts'
-import type { SyncOutcome } from '../sync/parts.ts'
+import type { SyncOutcome, SyncPacing } from '../sync/parts.ts'
 import type { Repetition } from './repeat.ts'
 import type { StartedSource } from './start-source.ts'
 
@@ -43,6 +43,8 @@ export interface DataplanePart {
   readonly families: readonly Family[]
   /** With what the model is computed for it. */
   readonly model: ModelSettings
+  /** When to sync. */
+  readonly pacing: SyncPacing
   /** What an earlier daemon left is being served. */
   readonly adopted: boolean
   readonly node: NodeHooks

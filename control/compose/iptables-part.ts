@@ -12,6 +12,7 @@ import type { Logger } from '../log.ts'
 import { parseCidr } from '../model/address.ts'
 import type { ModelSettings } from '../model/settings.ts'
 import type { Family } from '../model/types.ts'
+import { defaultPacing } from '../sync/parts.ts'
 import { type DataplanePart, type PartOptions, UnfitError } from './dataplane-part.ts'
 import { kernelHas } from './host.ts'
 import { lookAtIptables } from './iptables-metrics.ts'
@@ -51,6 +52,8 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
     dataplane,
     families: dataplane.families,
     model,
+    // Legacy iptables keeps its lock meanwhile, and others must get it, too.
+    pacing: { ...defaultPacing, restsAfterSync: true },
     adopted,
     node: {
       setLocalCidrs: (cidrs) => {

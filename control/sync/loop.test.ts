@@ -9,6 +9,7 @@ import type { DesiredState, NodeFacts, Service, ServiceKey } from '../model/type
 import type { SourceListener } from '../source/source.ts'
 import { Store } from '../source/store.ts'
 import { SyncLoop } from './loop.ts'
+import type { SyncPacing } from './parts.ts'
 
 const pacing = { minIntervalMs: 10, retryMinMs: 100, retryMaxMs: 30_000, maxIntervalMs: 3_600_000 }
 const clean: SyncReport = { written: 1, deleted: 0, unchanged: 0, failed: [], durationMs: 1 }
@@ -61,7 +62,7 @@ interface Rig extends AsyncDisposable {
 }
 
 /** The loop with the real store and model, running; `synced` says whether the source has told everything. */
-function makeRig(synced = true): Rig {
+function makeRig(synced = true, pace: SyncPacing = pacing): Rig {
   const clock = new FakeClock()
   const dataplane = new FakeDataplane(clock)
   const heard: string[] = []
@@ -92,7 +93,7 @@ function makeRig(synced = true): Rig {
         },
       },
     },
-    pacing,
+    pace,
   )
   const source = store.attach('fake')
   const stopper = new AbortController()
@@ -193,6 +194,24 @@ describe('pace', () => {
     await rig.clock.advance(0)
     assert.deepEqual(rig.dataplane.calls, ['0 all', '10 default/a+default/b', '500 default/b'])
     assert.deepEqual(rig.heard, ['first synced all after 0', 'synced 2 after 10', 'synced 1 after 0'])
+  })
+
+  test('after a sync that took long there is a pause as long, where it is to rest', async () => {
+    for (const [restsAfterSync, expected] of [
+      [false, ['0 all', '210 default/b']],
+      [true, ['0 all', '400 default/b']],
+    ] as const) {
+      await using rig = makeRig(true, { ...pacing, restsAfterSync })
+      const gate = Promise.withResolvers<void>()
+      rig.dataplane.gate = gate.promise
+      rig.set('a')
+      await rig.clock.advance(100)
+      rig.set('b', { clusterIPs: ['10.96.0.2'] })
+      await rig.clock.advance(100)
+      gate.resolve()
+      await rig.clock.advance(1000)
+      assert.deepEqual(rig.dataplane.calls, expected)
+    }
   })
 
   test('what comes during a sync is synced after it', async () => {

@@ -146,16 +146,18 @@ export class SyncLoop<M extends ModelResult> {
       const changed = full ? undefined : this.#notGiven
       if (changed?.size === 0 && desired === this.#given) {
         this.#answeringSinceMs = undefined
-        this.#end('well', { sinceMs, full })
+        this.#end('well', { sinceMs, full, tookMs: 0 })
         return
       }
       this.#notGiven = new Set()
+      const startMs = clock.nowMs()
       const report = await dataplane.sync(desired, changed)
       this.#given = desired
       const first = this.#lastReport === undefined
       this.#lastReport = report
       if (!isInVain(report)) this.#answeringSinceMs = undefined
-      this.#end(report.failed.length === 0 ? 'well' : 'partly', { sinceMs, full })
+      const tookMs = clock.nowMs() - startMs
+      this.#end(report.failed.length === 0 ? 'well' : 'partly', { sinceMs, full, tookMs })
       observer.synced({ report, desired, changed, first, waitedMs: clock.nowMs() - sinceMs })
     } catch (error) {
       const nowMs = clock.nowMs()
@@ -164,10 +166,18 @@ export class SyncLoop<M extends ModelResult> {
     }
   }
 
-  #end(how: 'well' | 'partly', times: { readonly sinceMs: number; readonly full: boolean }): void {
+  #end(
+    how: 'well' | 'partly',
+    times: { readonly sinceMs: number; readonly full: boolean; readonly tookMs: number },
+  ): void {
     const nowMs = this.#parts.clock.nowMs()
+    const { restsAfterSync = false, minIntervalMs } = this.#pacing
+    const pacing = {
+      ...this.#pacing,
+      minIntervalMs: restsAfterSync ? Math.max(minIntervalMs, times.tookMs) : minIntervalMs,
+    }
     this.#lastSyncMs = nowMs
-    this.#schedule = ended(this.#schedule, how, { nowMs, ...times }, this.#pacing)
+    this.#schedule = ended(this.#schedule, how, { nowMs, ...times }, pacing)
   }
 
   /**
