@@ -10,7 +10,7 @@ export function supportPage(results: readonly KernelResult[], date: Date): strin
   const features = [
     ...new Set(results.flatMap(({ report }) => ('features' in report ? report.features : []))),
   ]
-  const names = results.map(({ kernel }) => kernel.name)
+  const probed = results.filter(({ checks }) => checks.includes('features'))
   return `# Kernels
 
 What each kernel has and does, as \`npm run vm -- all --write\` saw it on ${date.toISOString().slice(0, 10)}: it boots Debian's
@@ -38,12 +38,12 @@ ${missed(results)}
 ## What they have
 
 ${markdown(
-  ['feature', ...names],
+  ['feature', ...probed.map(({ kernel }) => kernel.name)],
   features
     .sort()
     .map((feature) => [
       feature,
-      ...results.map(({ report }) =>
+      ...probed.map(({ report }) =>
         'features' in report ? (report.features.includes(feature) ? 'yes' : '–') : NO_ANSWER,
       ),
     ]),

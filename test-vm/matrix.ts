@@ -32,7 +32,9 @@ export interface MatrixOptions {
 export async function runMatrix(options: MatrixOptions): Promise<KernelResult[]> {
   using guests = new Guests(options.cache)
   const results = new Map<Kernel, KernelResult>()
-  const queue = [...options.kernels]
+  const queue = [...options.kernels].sort(
+    (one, other) => workOf(options.checksOf(other)) - workOf(options.checksOf(one)),
+  )
   const worker = async (): Promise<void> => {
     for (let kernel = queue.shift(); kernel !== undefined; kernel = queue.shift()) {
       if (options.signal.aborted) return
@@ -43,6 +45,20 @@ export async function runMatrix(options: MatrixOptions): Promise<KernelResult[]>
   }
   await Promise.all(Array.from({ length: MACHINES_AT_ONCE }, worker))
   return options.kernels.flatMap((kernel) => results.get(kernel) ?? [])
+}
+
+/** About so many minutes: what takes longest begins first. */
+const MINUTES: Readonly<Record<Check, number>> = {
+  features: 0.5,
+  loads: 0.5,
+  demo: 5,
+  conformance: 5,
+  links: 10,
+  fallback: 1,
+}
+
+function workOf(checks: readonly Check[]): number {
+  return checks.reduce((sum, check) => sum + MINUTES[check], 0)
 }
 
 async function runKernel(guests: Guests, kernel: Kernel, options: MatrixOptions): Promise<KernelResult> {

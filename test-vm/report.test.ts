@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import type { Kernel } from './kernels.ts'
+import { supportPage } from './document.ts'
+import { type Kernel, readKernels } from './kernels.ts'
 import { closingLine, details, type KernelResult, kernelLine, table } from './report.ts'
 import type { Outcome } from './results.ts'
 import { judgeFeatures } from './suite/features.ts'
@@ -77,4 +80,21 @@ test('a feature that lacks fails, and so does one that nobody knew of', () => {
   )
   assert.match(judged[1]?.detail ?? '', /should have it .* does not work/)
   assert.match(judged[2]?.detail ?? '', /does not say so: add it/)
+})
+
+/** The page without what differs from one run to the next: rows of tables, the date, counts and reasons. */
+function form(page: string): string[] {
+  return page
+    .split('\n')
+    .filter((line) => line !== '' && !/^(?:- |\d+ passed|\|)/.test(line))
+    .map((line) => line.replace(/\d{4}-\d\d-\d\d/, 'DATE'))
+}
+
+test('docs/kernel-support.md is of the form that a run writes, and has every kernel of the matrix', () => {
+  const page = readFileSync(join(import.meta.dirname, '../docs/kernel-support.md'), 'utf8')
+  assert.deepEqual(form(page), form(supportPage(results, new Date())))
+  for (const { name, checks } of readKernels()) {
+    if (checks.length > 0) assert.ok(page.includes(`| ${name} |`), name)
+  }
+  assert.match(page, /^\d+ passed, 0 failed, \d+ skipped\.$/m)
 })

@@ -10,10 +10,13 @@ import { loadAll } from './loads.ts'
 import { conformance, demo, links } from './plays.ts'
 import { attempt } from './run.ts'
 
-const features = findFeatures()
+const features: string[] = []
 
 const WORK: Readonly<Record<Check, (kernel: Kernel) => Outcome[] | Promise<Outcome[]>>> = {
-  features: (kernel) => judgeFeatures(kernel, features),
+  features: (kernel) => {
+    features.push(...findFeatures())
+    return judgeFeatures(kernel, features)
+  },
   loads: loadAll,
   demo,
   conformance,

@@ -19,7 +19,7 @@ const READY = /\bready: /
 const READY_LIMIT_MS = 30_000
 
 /** Enough for a little cluster; the defaults are for a node of a large cluster and take memory accordingly. */
-const MAP_SIZES: Readonly<Record<string, number>> = {
+export const MAP_SIZES: Readonly<Record<string, number>> = {
   services: 1024,
   service_stats: 1024,
   lists: 2048,

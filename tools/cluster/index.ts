@@ -15,7 +15,7 @@ export type {
 export { backendsOf, formatSocketAddress, parseSocketAddress, tally } from './agent-protocol.ts'
 export type { ClusterOptions } from './cluster.ts'
 export { Cluster, createCluster } from './cluster.ts'
-export { Daemon, SLUICE } from './daemon.ts'
+export { Daemon, MAP_SIZES, SLUICE } from './daemon.ts'
 export { prepareForRules } from './for-rules.ts'
 export type { ExecOptions, ExecResult } from './member.ts'
 export { ConnectionGroup, Member, NodeMember, RunningLoad } from './member.ts'
