@@ -6,6 +6,9 @@
 
 export type Protocol = 'tcp' | 'udp'
 
+/** Bytes that wait in a datagram socket for a process that gets no processor for a while; the kernel gives what it may. */
+export const UDP_BUFFER = 4 << 20
+
 export interface SocketAddress {
   readonly address: string
   readonly port: number

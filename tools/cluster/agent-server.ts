@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import type { Server, Socket } from 'node:net'
 import { createServer } from 'node:net'
 import type { Reply, ServeInput, SocketAddress } from './agent-protocol.ts'
-import { formatSocketAddress } from './agent-protocol.ts'
+import { formatSocketAddress, UDP_BUFFER } from './agent-protocol.ts'
 import { readLines } from './lines.ts'
 
 export interface Listener {
@@ -58,7 +58,11 @@ function answerConnection(name: string, socket: Socket): void {
 
 async function listenUdp(name: string, input: ServeInput): Promise<Listener> {
   const isIpv4 = input.address?.includes('.') ?? false
-  const socket: DatagramSocket = createSocket({ type: isIpv4 ? 'udp4' : 'udp6', reuseAddr: true })
+  const socket: DatagramSocket = createSocket({
+    type: isIpv4 ? 'udp4' : 'udp6',
+    reuseAddr: true,
+    recvBufferSize: UDP_BUFFER,
+  })
   socket.on('message', (message, from) => {
     const ends = {
       peer: plain(from.address, from.port),

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Failed, LoadInput, Reply } from './agent-protocol.ts'
-import { formatSocketAddress, parseSocketAddress } from './agent-protocol.ts'
+import { formatSocketAddress, parseSocketAddress, UDP_BUFFER } from './agent-protocol.ts'
 import { readLines } from './lines.ts'
 import { patience } from './patience.ts'
 
@@ -65,7 +65,7 @@ async function openDatagrams(
   fail: (error: string) => void,
 ): Promise<Carrier> {
   const { address, port } = parseSocketAddress(to)
-  const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
+  const socket = createSocket({ type: address.includes(':') ? 'udp6' : 'udp4', recvBufferSize: UDP_BUFFER })
   socket.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? error.message))
   socket.on('message', (message) => receive(message.toString()))
   socket.bind(localPort ?? 0)

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
-import type { Member, RunningLoad, Stage } from '../cluster/index.ts'
+import type { Member, Protocol, RunningLoad, Stage } from '../cluster/index.ts'
 import { FAMILIES, formatSocketAddress, NODES } from '../cluster/index.ts'
 import { sluice, startNodes } from './kit.ts'
 
@@ -25,52 +25,56 @@ const DNS = {
   nodePort: 31_002,
 } as const
 
+/** Its only backend is p3: who asks itself. */
+const OWN = { name: 'own', clusterIP: '10.97.0.3', secondClusterIP: 'fd00:10:97::3', pods: ['p3'] } as const
+
 /** Whoever balances next translates by netfilter: it must be there. */
 const OTHERS = 'table inet other { chain nat { type nat hook postrouting priority 100; }; }'
 
-describe('draining', () => {
-  let stage: Stage
-  before(async () => {
-    stage = await startNodes({ services: [WEB, DNS] })
-    await stage.cluster.node('n1').exec(['nft', '-f', '-'], { input: OTHERS })
-  })
-  after(() => stage[Symbol.asyncDispose]())
+for (const attach of ['tcx', 'clsact'])
+  describe(`draining (${attach})`, () => {
+    let stage: Stage
+    before(async () => {
+      stage = await startNodes({ services: [WEB, DNS, OWN], flags: ['--attach', attach] })
+      await stage.cluster.node('n1').exec(['nft', '-f', '-'], { input: OTHERS })
+    })
+    after(() => stage[Symbol.asyncDispose]())
 
-  test('streams of TCP and UDP, from outside and from pods, to backends here and there, miss nothing', async () => {
-    const { client, pod } = stage.cluster
-    const n1 = stage.cluster.node('n1')
-    const loads: RunningLoad[] = []
-    const begin = async (
-      member: Member,
-      address: string,
-      ports: { tcp: number; udp: number },
-      udp = address,
-    ) => {
-      const at = (host: string, port: number) => formatSocketAddress({ address: host, port })
-      for (let i = 0; i < 4; i += 1) {
-        loads.push(
-          await member.load({ to: at(address, ports.tcp), mode: 'stream', bytes: 5000, intervalMs: 5 }),
-          await member.load({ to: at(udp, ports.udp), protocol: 'udp', mode: 'stream', intervalMs: 5 }),
-        )
+    test('streams of TCP and UDP, from outside and from pods, to backends here, there and themselves, miss nothing', async () => {
+      const { client, pod } = stage.cluster
+      const n1 = stage.cluster.node('n1')
+      const loads: { readonly name: string; readonly load: RunningLoad }[] = []
+      const begin = async (member: Member, address: string, port: number, protocol: Protocol) => {
+        const to = formatSocketAddress({ address, port })
+        const bytes = protocol === 'tcp' ? 5000 : 0
+        const load = await member.load({ to, protocol, bytes, mode: 'stream', intervalMs: 20 })
+        loads.push({ name: `${protocol} of ${member.name} to ${to}`, load })
       }
-    }
-    for (const family of FAMILIES) {
-      await begin(client, NODES.n1[family], { tcp: 31_001, udp: 31_002 })
-      const [web, dns] = family === 'ipv4' ? ['10.97.0.1', '10.97.0.2'] : ['fd00:10:97::1', 'fd00:10:97::2']
-      await begin(pod('p4'), web, { tcp: 80, udp: 53 }, dns)
-    }
-    await Promise.all(loads.map((load) => load.report(300)))
-    await stage.daemons[0]?.stop()
-    const { stdout, stderr, code } = await sluice(n1, 'cleanup', '--drain')
-    assert.equal(code, 0, stderr)
-    assert.match(stderr, /handed connections over to netfilter connections=32/)
-    assert.match(stdout, /removed map/)
-    assert.ok(!existsSync(n1.bpfRoot))
-    await Promise.all(loads.map((load) => load.report(300)))
-    for (const load of loads) {
-      const { failures, backends } = await load.end()
-      assert.deepEqual(failures, [])
-      assert.equal(Object.keys(backends).length, 1)
-    }
+      for (const family of FAMILIES) {
+        const clusterIP = family === 'ipv4' ? 'clusterIP' : 'secondClusterIP'
+        await begin(pod('p3'), OWN[clusterIP], 80, 'tcp')
+        for (let i = 0; i < 4; i += 1) {
+          await begin(client, NODES.n1[family], WEB.nodePort, 'tcp')
+          await begin(client, NODES.n1[family], DNS.nodePort, 'udp')
+          await begin(pod('p4'), WEB[clusterIP], 80, 'tcp')
+          await begin(pod('p4'), DNS[clusterIP], 53, 'udp')
+        }
+      }
+      await Promise.all(loads.map(({ load }) => load.report(100)))
+      await stage.daemons[0]?.stop()
+      const { stdout, stderr, code } = await sluice(n1, 'cleanup', '--drain')
+      assert.equal(code, 0, stderr)
+      assert.match(stderr, /handed connections over to netfilter connections=34/)
+      assert.match(stdout, /removed map/)
+      assert.ok(!existsSync(n1.bpfRoot))
+      await Promise.all(loads.map(({ load }) => load.report(100)))
+      for (const { name, load } of loads) {
+        const { failures, backends } = await load.end()
+        // The kernel stops a device's queue for a moment when its clsact qdisc goes.
+        const isMinded = ({ error }: { readonly error: string }) =>
+          attach === 'tcx' || name.startsWith('tcp') || !error.startsWith('LOST')
+        assert.deepEqual(failures.filter(isMinded), [], name)
+        assert.equal(Object.keys(backends).length, 1, name)
+      }
+    })
   })
-})

@@ -82,7 +82,7 @@ for (const flavour of ['nft', 'legacy'] as const) {
           ] as const) {
             const to = formatSocketAddress(at)
             const how = protocol === 'TCP' ? ({ bytes: 3000 } as const) : ({ protocol: 'udp' } as const)
-            const load = await member.load({ to, mode: 'stream', intervalMs: 20, ...how })
+            const load = await member.load({ to, mode: 'stream', intervalMs: 50, ...how })
             loads.push({
               name: `${protocol} of ${member.name} to ${to}, begun as number ${loads.length}`,
               load,
@@ -96,7 +96,7 @@ for (const flavour of ['nft', 'legacy'] as const) {
     async function goOn(): Promise<void> {
       await Promise.all(
         loads.map(async ({ name, load }) => {
-          const told = await load.report(50).catch((error: unknown) => ({ failures: [String(error)] }))
+          const told = await load.report(30).catch((error: unknown) => ({ failures: [String(error)] }))
           assert.deepEqual(told.failures, [], name)
         }),
       )
