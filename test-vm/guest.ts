@@ -1,6 +1,6 @@
 /** From a kernel of the matrix to a command that runs under it. */
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { missingPackages, SYSTEM_PACKAGES, searchFolders } from '../tools/setup/system.mjs'
 import { withoutSystemCall } from './host/boot-image.ts'
@@ -25,7 +25,14 @@ export class Guests implements Disposable {
 
   constructor(cache: Cache) {
     this.cache = cache
-    this.#folder = mkdtempSync(join(cache.place('runs'), 'run-'))
+    const runs = cache.place('runs')
+    // Those of runs that were killed.
+    for (const name of readdirSync(runs)) {
+      const pid = /^run-(\d+)-/.exec(name)?.[1]
+      if (pid !== undefined && !existsSync(`/proc/${pid}`))
+        rmSync(join(runs, name), { recursive: true, force: true })
+    }
+    this.#folder = mkdtempSync(join(runs, `run-${process.pid}-`))
   }
 
   [Symbol.dispose](): void {

@@ -74,7 +74,9 @@ async function boot(options: MachineOptions): Promise<string> {
   const argv = options.machine === 'qemu' ? qemu(options) : userMode(options)
   const console = openSync(join(folder, 'console'), 'w')
   // A process group of its own: user-mode Linux is many processes of the host.
-  const child = spawn('nice', argv, { detached: true, cwd: folder, stdio: ['ignore', 'pipe', console] })
+  // And it ends with this process, however that ends.
+  const bound = ['--pdeathsig', 'KILL', 'nice', ...argv]
+  const child = spawn('setpriv', bound, { detached: true, cwd: folder, stdio: ['ignore', 'pipe', console] })
   closeSync(console)
   const stop = (): void => {
     if (child.pid === undefined || child.exitCode !== null) return
