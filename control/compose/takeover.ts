@@ -47,7 +47,10 @@ export async function drainBpf(bpfRoot: string, log: TakeOverOptions['log']): Pr
   const removed = removeSocketLinks(bpfRoot)
   const report = await handOver(bpfRoot, log)
   if (report !== undefined && report.handedOver > 0)
-    log.info('handed connections over to netfilter', { connections: report.handedOver })
+    log.info('handed connections over to netfilter', {
+      connections: report.handedOver,
+      longestHoldMs: report.longestHoldMs,
+    })
   if (report !== undefined && report.lost > 0)
     log.warn('connections that netfilter did not take end', { connections: report.lost })
   return [...removed, ...(await removeBpf(bpfRoot))]

@@ -23,8 +23,11 @@ import {
 import { conntrackTuple, heldAnswers, heldFlow, judge, translationOf } from './handover-plan.ts'
 import { isBpfErrno } from './pinned-links.ts'
 
-/** So long packets wait at most: what could not be begun by then is released, and tried again. */
-const HOLD_MS = 50
+/**
+ * Packets are to wait for 50 ms at most: what is not begun after this is released, and tried again. Those that wait are
+ * looked at again and again; where that is on the processor of this process, each change of netfilter's takes longer.
+ */
+const BEGIN_MS = 35
 /**
  * When this process dies, packets go on after so long. Not sooner: while it only has to wait for a processor, a packet that
  * went on would be a new connection to netfilter, which gives it another port, and the backend does not know it.
@@ -35,7 +38,9 @@ const URGENT = -20
 /** A packet that was past the table when its flow was held has left the node by then, or netfilter has seen it. */
 const GRACE_MS = 3
 /** Held at a time. */
-const BATCH = 128
+const BATCH = 32
+/** Handed over at a stretch: between two the time is looked at. */
+const STRETCH = 2
 /** Attempts to put an entry in the place of another: a packet that was under way may bring the old one back. */
 const ATTEMPTS = 4
 /** Between two looks at connections that are being opened. */
@@ -58,6 +63,8 @@ export interface HandoverReport {
   readonly handedOver: number
   /** Could not be handed over: they end. */
   readonly lost: number
+  /** So long packets of a flow have waited at most, in milliseconds. */
+  readonly longestHoldMs: number
 }
 
 export interface HandoverOptions {
@@ -85,6 +92,7 @@ export async function handOverFlows(options: HandoverOptions): Promise<HandoverR
   return {
     handedOver: families.reduce((sum, { handedOver }) => sum + handedOver, 0),
     lost: families.reduce((sum, { lost }) => sum + lost, 0),
+    longestHoldMs: Math.max(0, ...families.map(({ longestHoldMs }) => longestHoldMs)),
   }
 }
 
@@ -104,6 +112,7 @@ interface Planned extends Candidate {
 class FamilyHandover {
   handedOver = 0
   lost = 0
+  longestHoldMs = 0
   readonly #maps: HandoverMaps
   readonly #netlink: HandoverOptions['netlink']
   readonly #log: HandoverOptions['log']
@@ -189,14 +198,16 @@ class FamilyHandover {
     const held = planned.flatMap((plan) => this.#hold(plan))
     // Nothing else runs in this process until they are released: it could take long.
     sleep(GRACE_MS)
+    const isInTime = () => this.#clockMs() - startMs < BEGIN_MS
     let waiting: readonly Planned[] = held
-    const isInTime = () => this.#clockMs() - startMs < HOLD_MS - GRACE_MS
     for (let attempt = 0; attempt < ATTEMPTS && waiting.length > 0 && isInTime(); attempt += 1) {
-      waiting = this.#exchangeEntries(waiting)
+      waiting = this.#exchangeEntries(waiting, isInTime)
     }
     for (const plan of waiting) this.#release(plan)
     const done = held.length - waiting.length
-    this.#log.debug('handed flows over', { flows: done, heldMs: this.#clockMs() - startMs })
+    const heldMs = this.#clockMs() - startMs
+    this.longestHoldMs = Math.max(this.longestHoldMs, heldMs)
+    this.#log.debug('handed flows over', { flows: done, heldMs })
     this.handedOver += done
     return done
   }
@@ -228,10 +239,11 @@ class FamilyHandover {
   }
 
   /** Returns those that are to be tried again. */
-  #exchangeEntries(plans: readonly Planned[]): readonly Planned[] {
+  #exchangeEntries(plans: readonly Planned[], isInTime: () => boolean): readonly Planned[] {
     const again: Planned[] = []
-    for (let at = 0; at < plans.length; at += ENTRIES_A_DATAGRAM) {
-      const some = plans.slice(at, at + ENTRIES_A_DATAGRAM)
+    for (let at = 0; at < plans.length; at += STRETCH) {
+      if (!isInTime()) return [...again, ...plans.slice(at)]
+      const some = plans.slice(at, at + STRETCH)
       const answers = this.#netlink.exchange(some.flatMap(({ translation }) => entriesOf(translation)))
       for (const [i, plan] of some.entries()) {
         const made = answers[i * REQUESTS_AN_ENTRY + REQUESTS_AN_ENTRY - 1]
@@ -239,13 +251,19 @@ class FamilyHandover {
           this.#log.debug('netfilter does not take a flow at once', { err: made })
           again.push(plan)
         } else {
-          plan.table.delete(plan.key)
-          if (plan.table !== this.#maps.flows) this.#maps.flows.delete(plan.key)
-          if (plan.answersKey !== undefined) this.#maps.flows.delete(plan.answersKey)
+          this.#forget(plan)
         }
       }
     }
     return again
+  }
+
+  /** Netfilter has it: its packets pass. */
+  #forget({ table, key, answersKey }: Planned): void {
+    const { flows } = this.#maps
+    table.delete(key)
+    if (table !== flows) flows.delete(key)
+    if (answersKey !== undefined) flows.delete(answersKey)
   }
 
   #release({ table, key, flow, answersKey }: Planned): void {
@@ -277,7 +295,6 @@ class FamilyHandover {
 }
 
 const REQUESTS_AN_ENTRY = 3
-const ENTRIES_A_DATAGRAM = Math.floor(EXCHANGE_LIMIT / REQUESTS_AN_ENTRY)
 
 /** What has one of the tuples goes: the connection to the backend, and what there may be of packets that nobody translated. */
 function entriesOf(translation: Translation): NetlinkRequest[] {
