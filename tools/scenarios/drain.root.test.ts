@@ -68,8 +68,8 @@ for (const attach of ['tcx', 'clsact'])
       assert.match(stdout, /removed map/)
       assert.ok(!existsSync(n1.bpfRoot))
       await Promise.all(loads.map(({ load }) => load.report(100)))
-      for (const { name, load } of loads) {
-        const { failures, backends } = await load.end()
+      const ended = await Promise.all(loads.map(async ({ name, load }) => ({ name, ...(await load.end()) })))
+      for (const { name, failures, backends } of ended) {
         // The kernel stops a device's queue for a moment when its clsact qdisc goes.
         const isMinded = ({ error }: { readonly error: string }) =>
           attach === 'tcx' || name.startsWith('tcp') || !error.startsWith('LOST')

@@ -157,8 +157,8 @@ for (const flavour of ['nft', 'legacy'] as const) {
       await begin()
 
       await bpf.stop()
-      for (const { name, load } of loads) {
-        const { failures, backends } = await load.end()
+      const ended = await Promise.all(loads.map(async ({ name, load }) => ({ name, ...(await load.end()) })))
+      for (const { name, failures, backends } of ended) {
         assert.deepEqual(failures, [], name)
         assert.equal(Object.keys(backends).length, 1, name)
       }
