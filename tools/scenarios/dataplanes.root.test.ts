@@ -220,8 +220,18 @@ describe('the choice of a dataplane', () => {
         assert.match(mode, /^X-Sluice-Reason: configured\r$/m)
         assert.match(mode, /\r\n\r\niptables$/)
         const to = `${CLUSTER_IP.ipv4}:80`
-        const counts = Object.values(tally(await stage.cluster.pod('p4').request({ to, count: 40 })))
-        assert.deepEqual(counts, [10, 10, 10, 10])
+        // A SYN that is sent again counts as well, and rules written anew count anew: on a busy machine some rounds differ.
+        // By chance alone one of two hundred would be even.
+        const rounds: string[] = []
+        while (rounds.length < 5 && rounds.at(-1) !== '10,10,10,10') {
+          const counts = tally(await stage.cluster.pod('p4').request({ to, count: 40 }))
+          rounds.push(Object.values(counts).join())
+        }
+        assert.equal(
+          rounds.at(-1),
+          '10,10,10,10',
+          `each backend equally often in one round: ${rounds.join(' ')}`,
+        )
       },
     )
   })
