@@ -15,7 +15,7 @@ import type { Kernel } from './kernels.ts'
 const ROOT = join(import.meta.dirname, '..')
 
 /** How much slower a guest is than its host: tests wait as much longer. */
-const TIME_FACTOR = { qemu: 10, uml: 3 } as const
+const TIME_FACTOR = { qemu: 20, uml: 3 } as const
 
 /** What a command needs beside a kernel: images of the tools and of this clone, as they are when it is made. */
 export class Guests implements Disposable {

@@ -11,7 +11,8 @@ export async function until(condition: () => Promise<boolean>, limitMs: number):
   const limit = AbortSignal.timeout(patience(limitMs))
   while (!(await condition())) {
     if (limit.aborted) return false
-    await delay(POLL_MS)
+    // To look is work too: on a slow machine it must leave time for what is waited for.
+    await delay(patience(POLL_MS))
   }
   return true
 }
