@@ -91,6 +91,7 @@ export const ROOMS: readonly Room[] = [
   { place: 'loader/', mayImport: [] },
   { place: 'bpf/', mayImport: ['libbpf-ts', 'control/layout/'] },
   { place: 'bench/', mayImport: 'everything' },
+  { place: 'deploy/', mayImport: ['tools/'] },
   { place: 'test-vm/', mayImport: 'everything' },
   // YAML has one door.
   { place: 'tools/apiserver/', mayImport: ['tools/', 'control/source/files/yaml.ts'] },
@@ -99,10 +100,16 @@ export const ROOMS: readonly Room[] = [
   { place: 'tools/soak/', mayImport: 'everything' },
   // The model is compared with the table as the kernel is.
   { place: 'tools/conformance/', mayImport: 'everything' },
-  // The page of the metrics comes from their table.
+  // The page of the metrics comes from their table, and the manifests from YAML.
   {
     place: 'tools/gen/',
-    mayImport: ['tools/', 'libbpf-ts', 'control/server/metrics-table.ts', 'control/cli/features.ts'],
+    mayImport: [
+      'tools/',
+      'libbpf-ts',
+      'control/server/metrics-table.ts',
+      'control/cli/features.ts',
+      'control/source/files/yaml.ts',
+    ],
   },
   { place: 'tools/', mayImport: ['tools/', 'libbpf-ts'] },
   // Continuous integration boots other kernels too.
@@ -120,6 +127,7 @@ export const SINGLE_DOOR_PACKAGES: readonly string[] = [
   'commander',
   'ipaddr.js',
   'koffi',
+  'kubernetes-models',
   'pino',
   'prom-client',
   // The parser is for tools alone.

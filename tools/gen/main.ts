@@ -1,11 +1,12 @@
 /**
- * Writes what is generated of the control plane and its documentation: `npm run gen [-- FOLDER]`, into this repository or, laid out in the same
+ * Writes what is generated of the control plane, its documentation and its manifests: `npm run gen [-- FOLDER]`, into this repository or, laid out in the same
  * way, into another folder. With `--check` it writes nothing, and exits 1 when what is there is not what it would write.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { emitBase, emitInstall } from './deploy.ts'
 import { emitModule, type Families } from './emit.ts'
 import { readLayout } from './layout.ts'
 import { emitMessages } from './messages.ts'
@@ -18,6 +19,8 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const MODULES: Readonly<Record<string, () => string>> = {
   'control/layout/generated.ts': generateCodecs,
   'control/source/kubernetes/generated.ts': generateMessages,
+  'deploy/install.yaml': emitInstall,
+  'deploy/kustomize/base/sluice.yaml': emitBase,
   'docs/metrics.md': emitMetricsPage,
   'docs/requirements.md': emitRequirementsPage,
 }
