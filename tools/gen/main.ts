@@ -6,6 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { emitDashboard } from './dashboard.ts'
 import { emitBase, emitInstall } from './deploy.ts'
 import { emitModule, type Families } from './emit.ts'
 import { readLayout } from './layout.ts'
@@ -19,6 +20,7 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const MODULES: Readonly<Record<string, () => string>> = {
   'control/layout/generated.ts': generateCodecs,
   'control/source/kubernetes/generated.ts': generateMessages,
+  'deploy/grafana/sluice.json': emitDashboard,
   'deploy/install.yaml': emitInstall,
   'deploy/kustomize/base/sluice.yaml': emitBase,
   'docs/metrics.md': emitMetricsPage,
