@@ -15,6 +15,8 @@ export type {
 export { backendsOf, formatSocketAddress, parseSocketAddress, tally } from './agent-protocol.ts'
 export type { ClusterOptions } from './cluster.ts'
 export { Cluster, createCluster } from './cluster.ts'
+export type { ContainerLimits } from './container.ts'
+export { prepareContainers } from './container.ts'
 export { Daemon, MAP_SIZES, SLUICE } from './daemon.ts'
 export { prepareForRules } from './for-rules.ts'
 export type { ExecOptions, ExecResult } from './member.ts'
