@@ -5,14 +5,14 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
 import { capabilityNames, effectiveCapabilities } from '../loader/src/process.ts'
 import type { ContainerLimits, Stage } from '../tools/cluster/index.ts'
 import { NODES, prepareContainers, setStage } from '../tools/cluster/index.ts'
 import { eventually, eventuallyFrom } from '../tools/scenarios/kit.ts'
 import { manifest } from '../tools/scenarios/objects.ts'
-import { type Container, fromChart, fromInstall, podSpecOf } from './manifests.ts'
+import { type Container, fromChart, fromInstall, type PodSpec, podSpecOf } from './manifests.ts'
 import { alertRules, dashboardQueries, type Selector, selectorsOf } from './queries.ts'
 
 const CLUSTER_IP = '10.97.0.1'
@@ -23,12 +23,20 @@ const WEB = { name: 'web', clusterIP: CLUSTER_IP, nodePort: NODE_PORT, pods: POD
 /** Nothing can be done with this address. */
 const UNUSABLE = manifest({ name: 'bad', clusterIP: '10.97.0.2', externalIPs: ['192.0.2.999'] })
 
-const WAYS: readonly (readonly [name: string, container: Container, dataplane: 'bpf' | 'iptables'])[] = [
-  ['install.yaml', podSpecOf(fromInstall()).containers[0], 'bpf'],
-  ['old kernels', podSpecOf(fromChart({ oldKernels: true })).containers[0], 'bpf'],
-  ['sockets of pods', podSpecOf(fromChart({ podSockets: true })).containers[0], 'bpf'],
-  ['iptables', podSpecOf(fromChart({ proxyMode: 'iptables' })).containers[0], 'iptables'],
+const WAYS: readonly (readonly [name: string, pod: PodSpec, dataplane: 'bpf' | 'iptables'])[] = [
+  ['install.yaml', podSpecOf(fromInstall()), 'bpf'],
+  ['old kernels', podSpecOf(fromChart({ oldKernels: true })), 'bpf'],
+  ['sockets of pods', podSpecOf(fromChart({ podSockets: true })), 'bpf'],
+  ['iptables', podSpecOf(fromChart({ proxyMode: 'iptables' })), 'iptables'],
 ]
+
+/** What is to be mounted of the node, and is not there: made, and left, as the lock of iptables is by iptables. */
+function makeMissing(volumes: PodSpec['volumes']): void {
+  for (const { hostPath } of volumes) {
+    if (hostPath.type === 'FileOrCreate') closeSync(openSync(hostPath.path, 'a'))
+    if (hostPath.type === 'DirectoryOrCreate') mkdirSync(hostPath.path, { recursive: true })
+  }
+}
 
 /** What the manifest says, of a container of a pod. */
 function limitsOf({ securityContext, volumeMounts }: Container): ContainerLimits {
@@ -50,6 +58,7 @@ describe('the daemon with what its manifest gives it', () => {
     const options = { source: 'kubernetes', examples: ['nodes'], brNetfilter: 1 } as const
     stage = await setStage({ prefix: `slt${process.pid}`, ...options })
     containerOf = await prepareContainers(stage.folder)
+    for (const [, { volumes }] of WAYS) makeMissing(volumes)
   })
   after(async () => await stage?.[Symbol.asyncDispose]())
 
@@ -64,8 +73,9 @@ describe('the daemon with what its manifest gives it', () => {
     return stdout
   }
 
-  for (const [name, container, dataplane] of WAYS) {
+  for (const [name, pod, dataplane] of WAYS) {
     test(`${name}: it starts, and connections are made`, async () => {
+      const [container] = pod.containers
       const limits = limitsOf(container)
       stage.write('web', manifest(WEB))
       const mode = container.args.find((arg) => arg.startsWith(MODE)) ?? ''

@@ -37,7 +37,10 @@ export interface PodSpec {
   readonly serviceAccountName: string
   readonly initContainers: readonly Container[]
   readonly containers: readonly [Container]
-  readonly volumes: readonly { readonly name: string }[]
+  readonly volumes: readonly {
+    readonly name: string
+    readonly hostPath: { readonly path: string; readonly type: string }
+  }[]
 }
 
 /** Overlays of `kustomize/overlays`, with the values of the chart that come to the same. */

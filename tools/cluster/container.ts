@@ -24,7 +24,8 @@ while read -r _ _ _ _ path _; do
   for kept in $writable /dev /proc; do
     case $path in "$kept" | "$kept"/*) continue 2 ;; esac
   done
-  mount -o remount,bind,ro "$path"
+  # What is gone since was another's.
+  mount -o remount,bind,ro "$path" || [ ! -e "$path" ]
 done < /proc/self/mountinfo
 mount --bind /proc/sys /proc/sys
 mount -o remount,bind,ro /proc/sys
