@@ -15,9 +15,9 @@ import {
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
-import type { RunOptions } from '../control/cli/options.ts'
 import { type Commands, runProgram } from '../control/cli/program.ts'
 import { CAPABILITIES } from '../control/cli/requirements.ts'
+import type { RunOptions } from '../control/config/options.ts'
 import packageJson from '../package.json' with { type: 'json' }
 import { chartData, defaultValues, merged, renderChart, yamlOf } from '../tools/gen/deploy.ts'
 import type { Value } from '../tools/gen/template.ts'

@@ -5,43 +5,32 @@
 
 import { hostname } from 'node:os'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
-import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
-import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
-import type { NodePortAddresses } from '../model/settings.ts'
-import { DEVICE_OPTIONS, type DevicePatterns, devicePatterns, parseGlobs } from './device-options.ts'
-import { errorText, HINTS } from './hints.ts'
-import { DEFAULT_NODE_PORT_RANGE, parseNodePortAddresses, parseNodePortRange } from './node-port-options.ts'
+import { DEVICE_OPTIONS, type DevicePatterns, devicePatterns, parseGlobs } from '../config/device-options.ts'
+import {
+  DEFAULT_NODE_PORT_RANGE,
+  parseNodePortAddresses,
+  parseNodePortRange,
+} from '../config/node-port-options.ts'
 import {
   ATTACH_OPTIONS,
-  type BackendOptions,
-  type CleanupOptions,
   DEFAULT_BPF_ROOT,
   DEFAULT_MASQUERADE_BIT,
   DEFAULT_NETNS_DIR,
-  FAMILIES,
-  type FactOptions,
-  type FlowOptions,
-  factOptions,
   OWN_MARK_BITS,
-  PROTOCOLS,
-  type ProbeOptions,
-  parseClient,
-  parseFamily,
   parseMapSize,
   parseNodeName,
   parsePath,
-  parseProtocol,
   parseSource,
   parseVerbosity,
   type RunOptions,
   type SourceTexts,
   sourceOf,
-} from './options.ts'
-import { PROXY_MODES, parseProxyMode } from './proxy-mode.ts'
-import { Refusal } from './refusal.ts'
-import { type ReadRunOptions, runOptions, sourceTexts } from './run-options.ts'
-import { DEFAULT_HEALTHZ, DEFAULT_METRICS, parseBindAddress } from './server-options.ts'
-import { parseTimeout, TIMEOUT_OPTIONS } from './timeouts.ts'
+} from '../config/options.ts'
+import { PROXY_MODES, parseProxyMode } from '../config/proxy-mode.ts'
+import { Refusal } from '../config/refusal.ts'
+import { type ReadRunOptions, runOptions, sourceTexts } from '../config/run-options.ts'
+import { DEFAULT_HEALTHZ, DEFAULT_METRICS, parseBindAddress } from '../config/server-options.ts'
+import { parseTimeout, TIMEOUT_OPTIONS } from '../config/timeouts.ts'
 import {
   CLIENT_ADDRESSES,
   DETECT_LOCAL_MODES,
@@ -49,7 +38,24 @@ import {
   parseClusterCidr,
   parseInterface,
   parseMasqueradeBit,
-} from './traffic-options.ts'
+} from '../config/traffic-options.ts'
+import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
+import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
+import type { NodePortAddresses } from '../model/settings.ts'
+import { errorText, HINTS } from './hints.ts'
+import {
+  type BackendOptions,
+  type CleanupOptions,
+  FAMILIES,
+  type FactOptions,
+  type FlowOptions,
+  factOptions,
+  PROTOCOLS,
+  type ProbeOptions,
+  parseClient,
+  parseFamily,
+  parseProtocol,
+} from './options.ts'
 
 /** What each command does. An error that is thrown is the caller's of `runProgram`. */
 export interface Commands {

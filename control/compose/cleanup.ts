@@ -1,7 +1,7 @@
 /** `sluice cleanup`: takes everything of ours out of this node, or everything of kube-proxy's. */
 
 import type { CleanupOptions } from '../cli/options.ts'
-import { Refusal } from '../cli/refusal.ts'
+import { Refusal } from '../config/refusal.ts'
 import { removeServiceRules } from '../dataplane/iptables/removal.ts'
 import { createLog } from '../log.ts'
 import { checkPrivileges, removeMounts } from './host.ts'

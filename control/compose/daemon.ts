@@ -1,8 +1,8 @@
 /** `sluice run`: builds the parts, starts them in their order, and stops them. */
 
 import { kernelRelease } from 'libbpf-ts'
-import { type RunOptions, sourceText } from '../cli/options.ts'
 import { type Clock, systemClock } from '../clock.ts'
+import { type RunOptions, sourceText } from '../config/options.ts'
 import type { Choice } from '../dataplane/choose.ts'
 import { keepHeapSmall, settleHeap } from '../heap.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'

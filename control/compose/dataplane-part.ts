@@ -1,7 +1,7 @@
 /** What the daemon is built around: a dataplane, with all that goes with it and no other. */
 
-import type { RunOptions } from '../cli/options.ts'
 import type { Clock } from '../clock.ts'
+import type { RunOptions } from '../config/options.ts'
 import type { Dataplane, SyncReport } from '../dataplane/dataplane.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'
 import type { Logger } from '../log.ts'

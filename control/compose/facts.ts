@@ -1,6 +1,6 @@
 /** What `services`, `backends` and `flows` read: the pinned maps. */
 
-import { Refusal } from '../cli/refusal.ts'
+import { Refusal } from '../config/refusal.ts'
 import { type Inspector, NothingPinnedError, openInspector } from '../dataplane/bpf/inspect.ts'
 
 /** Throws a `Refusal` when nothing is pinned there. */

@@ -2,9 +2,9 @@
 
 import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { RunOptions } from '../cli/options.ts'
-import { Refusal } from '../cli/refusal.ts'
 import { cgroupMount, isOn, kernelText, missing, probeKernel, probePrivileges } from '../cli/requirements.ts'
+import type { RunOptions } from '../config/options.ts'
+import { Refusal } from '../config/refusal.ts'
 import type { Mode } from '../dataplane/choose.ts'
 import { describeFailure, type RunCommand, runCommand } from '../dataplane/netfilter/command.ts'
 import type { Logger } from '../log.ts'

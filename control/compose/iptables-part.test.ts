@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { DEFAULT_TIMEOUTS } from '../cli/timeouts.ts'
+import { DEFAULT_TIMEOUTS } from '../config/timeouts.ts'
 import { DEFAULT_MODEL_SETTINGS, type DetectLocal } from '../model/settings.ts'
 import { conntrackTimeouts, iptablesModel, localPodsOf } from './iptables-part.ts'
 

@@ -1,7 +1,7 @@
 /** What is of the iptables dataplane alone: who is a pod to its rules, and the look whether somebody flushed them. */
 
-import type { RunOptions } from '../cli/options.ts'
-import { DEFAULT_TIMEOUTS } from '../cli/timeouts.ts'
+import type { RunOptions } from '../config/options.ts'
+import { DEFAULT_TIMEOUTS } from '../config/timeouts.ts'
 import type { SyncReport } from '../dataplane/dataplane.ts'
 import { type ConntrackTimeouts, setConntrackTimeouts } from '../dataplane/iptables/conntrack-sysctls.ts'
 import { IptablesDataplane, NoIptablesError } from '../dataplane/iptables/dataplane.ts'

@@ -1,6 +1,6 @@
 /** One daemon a node, and no clean-up under its feet. */
 
-import { Refusal } from '../cli/refusal.ts'
+import { Refusal } from '../config/refusal.ts'
 import { acquireNodeLock, type NodeLock, NodeLockedError } from '../node/lock.ts'
 
 /** Takes the node's lock. Throws a `Refusal` that names the process that has it. */

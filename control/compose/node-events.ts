@@ -1,7 +1,7 @@
 /** Events on the Node object, where the objects come from a cluster. */
 
-import type { RunOptions } from '../cli/options.ts'
 import type { Clock } from '../clock.ts'
+import type { RunOptions } from '../config/options.ts'
 import type { Choice } from '../dataplane/choose.ts'
 import type { Logger } from '../log.ts'
 import type { NodeEvent } from '../source/kubernetes/node-events.ts'

@@ -14,7 +14,6 @@ import {
   queryClsact,
   queryTcx,
 } from 'libbpf-ts'
-import type { PortRange } from '../cli/node-port-options.ts'
 import type { ProbeOptions } from '../cli/options.ts'
 import type { HookedProgram, ProbedDevice, ProbedRule, ProbeReport, Verdict } from '../cli/probe.ts'
 import {
@@ -25,6 +24,7 @@ import {
   probeMounts,
   probePrivileges,
 } from '../cli/requirements.ts'
+import type { PortRange } from '../config/node-port-options.ts'
 import { describeFilter } from '../dataplane/bpf/clsact-hooks.ts'
 import { isOurFilter } from '../dataplane/bpf/clsact-places.ts'
 import { readDatapath } from '../dataplane/bpf/objects.ts'

@@ -1,9 +1,9 @@
 /** The daemon's servers, started: health, metrics and the health-check node ports. */
 
-import type { RunOptions } from '../cli/options.ts'
-import { Refusal } from '../cli/refusal.ts'
-import type { BindAddress } from '../cli/server-options.ts'
 import type { Clock } from '../clock.ts'
+import type { RunOptions } from '../config/options.ts'
+import { Refusal } from '../config/refusal.ts'
+import type { BindAddress } from '../config/server-options.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'
 import type { Logger } from '../log.ts'
 import type { ModelSettings } from '../model/settings.ts'

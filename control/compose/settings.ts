@@ -1,7 +1,7 @@
 /** What the programs, netfilter and the node must agree on. */
 
-import { OWN_MARK_BITS, type RunOptions } from '../cli/options.ts'
-import type { FlowTimeouts } from '../cli/timeouts.ts'
+import { OWN_MARK_BITS, type RunOptions } from '../config/options.ts'
+import type { FlowTimeouts } from '../config/timeouts.ts'
 
 /** Bits of the packet mark, as masks. */
 export interface PacketMarks {

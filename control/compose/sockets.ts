@@ -1,7 +1,7 @@
 /** What keeps right whose sockets are served, and the sockets that the programs have connected. */
 
 import { netnsCookie } from 'libbpf-ts'
-import type { RunOptions } from '../cli/options.ts'
+import type { RunOptions } from '../config/options.ts'
 import type { Attachments } from '../dataplane/bpf/attachments.ts'
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
 import { masqueradePorts, type PortRange } from '../dataplane/bpf/nft-table.ts'

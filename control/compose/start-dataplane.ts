@@ -1,9 +1,9 @@
 /** The eBPF dataplane, started; what can be mended by whoever starts it becomes a refusal that says how. */
 
 import { BpfError, IncompatibleMapError, netnsCookie, probeHelper, probeKernelConstant } from 'libbpf-ts'
-import type { RunOptions } from '../cli/options.ts'
-import { Refusal } from '../cli/refusal.ts'
 import { kernelText } from '../cli/requirements.ts'
+import type { RunOptions } from '../config/options.ts'
+import { Refusal } from '../config/refusal.ts'
 import { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
 import { MapSizeError } from '../dataplane/bpf/objects.ts'
 import type { Logger } from '../log.ts'

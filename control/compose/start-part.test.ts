@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Refusal } from '../cli/refusal.ts'
+import { Refusal } from '../config/refusal.ts'
 import { type DataplanePart, type PartOptions, UnfitError } from './dataplane-part.ts'
 import { startPart } from './start-part.ts'
 

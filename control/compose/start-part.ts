@@ -1,6 +1,6 @@
 /** The dataplane that is chosen, started: to start it is to find out whether it can work. */
 
-import { Refusal } from '../cli/refusal.ts'
+import { Refusal } from '../config/refusal.ts'
 import { type Choice, candidates, choose, type DataplaneName } from '../dataplane/choose.ts'
 import { startBpfPart } from './bpf-part.ts'
 import { type DataplanePart, type PartOptions, UnfitError } from './dataplane-part.ts'

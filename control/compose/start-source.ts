@@ -1,8 +1,8 @@
 /** The source of objects, started, and the store that it fills. */
 
-import type { RunOptions } from '../cli/options.ts'
-import { Refusal } from '../cli/refusal.ts'
 import { systemClock } from '../clock.ts'
+import type { RunOptions } from '../config/options.ts'
+import { Refusal } from '../config/refusal.ts'
 import type { Logger } from '../log.ts'
 import { filesSource } from '../source/files/files.ts'
 import type { Freshness, Source } from '../source/source.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { runProgram } from '../cli/program.ts'
 import type { RunOptions } from './options.ts'
-import { runProgram } from './program.ts'
 
 /** The options that `sluice run` is called with, or what is said instead. */
 async function read(line: string): Promise<RunOptions | string> {

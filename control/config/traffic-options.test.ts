@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { EXIT_OK, EXIT_USAGE, runProgram } from '../cli/program.ts'
 import { DEFAULT_MODEL_SETTINGS } from '../model/settings.ts'
 import type { RunOptions } from './options.ts'
-import { EXIT_OK, EXIT_USAGE, runProgram } from './program.ts'
 
 /** What `sluice run` makes of these options: its own, or the line that refuses them. */
 async function read(line: string): Promise<RunOptions | string> {
