@@ -12,7 +12,16 @@ const EXIT_FAILED = 1
 const VERSION = `sluice ${packageJson.version}, map layout ${layout.VERSION}, Node.js ${process.versions.node}`
 
 const commands: Commands = {
+  async readConfiguration(path) {
+    const { readConfiguration } = await import('./compose/configuration.ts')
+    return readConfiguration(path)
+  },
   async run(options) {
+    if (options.writeConfigTo !== undefined) {
+      const { writeConfiguration } = await import('./compose/configuration.ts')
+      writeConfiguration(options, options.writeConfigTo)
+      return
+    }
     const { runDaemon } = await import('./compose/daemon.ts')
     await runDaemon(options, VERSION)
   },

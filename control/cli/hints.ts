@@ -9,7 +9,7 @@ If you know another tool:
   cilium-dbg bpf ct list global            sluice flows
   calico-node -bpf nat dump                sluice services, sluice backends
   kube-proxy --cleanup                     sluice cleanup
-  kube-proxy --hostname-override NAME      sluice run --node-name NAME
+  kube-proxy --config FILE                 sluice run --config FILE
 
 services, backends and flows read the maps pinned in the kernel: they need root, and no daemon.
 Exit codes: 0 done, 1 it failed, 2 it cannot be done like this: an option, a privilege or the kernel must change.`

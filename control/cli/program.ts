@@ -5,18 +5,15 @@
 
 import { hostname } from 'node:os'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
-import { DEVICE_OPTIONS, type DevicePatterns, devicePatterns, parseGlobs } from '../config/device-options.ts'
-import {
-  DEFAULT_NODE_PORT_RANGE,
-  parseNodePortAddresses,
-  parseNodePortRange,
-} from '../config/node-port-options.ts'
+import type { Configuration } from '../config/configuration.ts'
+import { type DevicePatterns, devicePatterns } from '../config/device-options.ts'
+import { isFieldFlag } from '../config/kube-proxy-flags.ts'
+import { DEFAULT_NODE_PORT_RANGE, parseNodePortRange } from '../config/node-port-options.ts'
+import type { ConfigFile } from '../config/options.ts'
 import {
   ATTACH_OPTIONS,
   DEFAULT_BPF_ROOT,
-  DEFAULT_MASQUERADE_BIT,
   DEFAULT_NETNS_DIR,
-  OWN_MARK_BITS,
   parseMapSize,
   parseNodeName,
   parsePath,
@@ -29,20 +26,18 @@ import {
 import { PROXY_MODES, parseProxyMode } from '../config/proxy-mode.ts'
 import { Refusal } from '../config/refusal.ts'
 import { type ReadRunOptions, runOptions, sourceTexts } from '../config/run-options.ts'
-import { DEFAULT_HEALTHZ, DEFAULT_METRICS, parseBindAddress } from '../config/server-options.ts'
-import { parseTimeout, TIMEOUT_OPTIONS } from '../config/timeouts.ts'
-import {
-  CLIENT_ADDRESSES,
-  DETECT_LOCAL_MODES,
-  parseBoolean,
-  parseClusterCidr,
-  parseInterface,
-  parseMasqueradeBit,
-} from '../config/traffic-options.ts'
 import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
 import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
-import type { NodePortAddresses } from '../model/settings.ts'
 import { errorText, HINTS } from './hints.ts'
+import {
+  DEVICE_SPECS,
+  KUBE_PROXY_SPECS,
+  NODE_PORT_SPECS,
+  type OptionSpec,
+  SERVER_SPECS,
+  TIMEOUT_SPECS,
+  TRAFFIC_SPECS,
+} from './option-specs.ts'
 import {
   type BackendOptions,
   type CleanupOptions,
@@ -59,6 +54,8 @@ import {
 
 /** What each command does. An error that is thrown is the caller's of `runProgram`. */
 export interface Commands {
+  /** What the file of `--config` says. Throws a `Refusal` with everything that is wrong with it. */
+  readConfiguration(path: string): Promise<Configuration & ConfigFile>
   run(options: RunOptions): Promise<void>
   services(options: FactOptions): Promise<void>
   backends(options: BackendOptions): Promise<void>
@@ -175,8 +172,10 @@ function addRun(program: Command, commands: Commands): void {
         parseMapSize(text, sizes as Record<string, number>),
       ).default({}, "the object's own sizes"),
     )
-  addDeviceOptions(command)
-  addServerOptions(addTimeoutOptions(addNodePortOptions(addTrafficOptions(command))))
+  for (const specs of [DEVICE_SPECS, TRAFFIC_SPECS, NODE_PORT_SPECS]) addOptions(command, specs)
+  command.addOption(nodePortRangeOption())
+  for (const specs of [TIMEOUT_SPECS, SERVER_SPECS, KUBE_PROXY_SPECS]) addOptions(command, specs)
+  command
     .addOption(
       option('-v, --v <N>', 'how much to log: 0 to 2 info, 3 debug, 5 trace', parseVerbosity).default(0),
     )
@@ -185,80 +184,52 @@ function addRun(program: Command, commands: Commands): void {
       'after',
       '\nTraffic flows on when the daemon stops or dies; the next one adopts what is in the kernel.',
     )
-    .action((read: ReadRunOptions) => commands.run(runOptions(read, isInPod())))
+    .action((read: ReadRunCommand, itself: Command) => runAs(read, itself, commands))
 }
 
-function addTrafficOptions(command: Command): Command {
-  return command
-    .addOption(
-      option(
-        '--detect-local-mode <MODE>',
-        'how a pod of this node is known (default: by --cluster-cidr if given, else by its device)',
-      ).choices(DETECT_LOCAL_MODES),
-    )
-    .addOption(
-      option('--cluster-cidr <CIDRS>', 'range of the pods, or one of each family: A,B', parseClusterCidr),
-    )
-    .addOption(option('--pod-bridge-interface <NAME>', 'the bridge that the pods are on', parseInterface))
-    .addOption(
-      option(
-        '--pod-interface-name-prefix <PREFIX>',
-        "what the names of the pods' devices begin with",
-        parseInterface,
-      ),
-    )
-    .addOption(
-      option(
-        '--masquerade-all [BOOL]',
-        'masquerade all traffic to ClusterIPs, that of pods too',
-        parseBoolean,
-      )
-        .preset('true')
-        .default(false),
-    )
-    .addOption(
-      option(
-        '--client-address <HOW>',
-        "keep a client's address wherever its answers return, or masquerade as kube-proxy does",
-      )
-        .choices(CLIENT_ADDRESSES)
-        .default('preserve'),
-    )
-    .addOption(
-      option('--iptables-masquerade-bit <BIT>', 'bit of the packet mark that says: masquerade', (text) =>
-        parseMasqueradeBit(text, OWN_MARK_BITS),
-      ).default(DEFAULT_MASQUERADE_BIT),
-    )
+/** As commander hands them over. Texts that nothing has read are under the names of their flags. */
+interface ReadRunCommand extends ReadRunOptions {
+  readonly config?: string
+  readonly cleanup?: boolean
+  readonly [name: string]: unknown
 }
 
-function addTimeoutOptions(command: Command): Command {
-  for (const { flags, description, normal } of TIMEOUT_OPTIONS) {
-    command.addOption(
-      option(flags, description, (text) => parseTimeout(text, normal)).default(normal, `${normal}s`),
-    )
+/** What kube-proxy's flags make of the daemon: another command, with a file, or by themselves. */
+async function runAs(read: ReadRunCommand, itself: Command, commands: Commands): Promise<void> {
+  if (read.cleanup) {
+    await commands.cleanup({ bpfRoot: read.bpfRoot, drain: false, kubeProxy: false })
+    return
+  }
+  const given = itself.options.filter(
+    (each) => itself.getOptionValueSource(each.attributeName()) === 'cli' && each.long,
+  )
+  const texts = Object.fromEntries(
+    given.flatMap((each) => {
+      const value = read[each.attributeName()]
+      return isFieldFlag(each.long ?? '') && typeof value === 'string' ? [[each.long, value]] : []
+    }),
+  )
+  const flags = given.flatMap(({ long }) => long ?? [])
+  const configuration = read.config ? await commands.readConfiguration(read.config) : undefined
+  const all = {
+    read,
+    flags,
+    texts,
+    isInPod: isInPod(),
+    ...(configuration === undefined ? {} : { configuration }),
+  }
+  await commands.run(runOptions(all))
+}
+
+function addOptions(command: Command, specs: readonly OptionSpec[]): Command {
+  for (const { flags, description, parse, choices, normal, normalText, preset, isHidden } of specs) {
+    const made = option(flags, description, parse)
+    if (choices !== undefined) made.choices(choices)
+    if (normal !== undefined) made.default(normal, normalText)
+    if (preset !== undefined) made.preset(preset)
+    command.addOption(made.hideHelp(isHidden))
   }
   return command
-}
-
-function addNodePortOptions(command: Command): Command {
-  return command
-    .addOption(
-      option(
-        '--nodeport-addresses <RANGES>',
-        "the node's addresses that take node ports: ranges, or primary for those of its Node object",
-        (text, before) => parseNodePortAddresses(text, before as NodePortAddresses),
-      ).default([], 'all of them'),
-    )
-    .addOption(
-      option(
-        '--iptables-localhost-nodeports [BOOL]',
-        'whether processes of the node reach node ports at 127.0.0.1 and ::1',
-        parseBoolean,
-      )
-        .preset('true')
-        .default(true),
-    )
-    .addOption(nodePortRangeOption())
 }
 
 function nodePortRangeOption(): Option {
@@ -267,41 +238,6 @@ function nodePortRangeOption(): Option {
     "the API server's range of node ports",
     parseNodePortRange,
   ).default(DEFAULT_NODE_PORT_RANGE, '30000-32767')
-}
-
-function addDeviceOptions(command: Command): Command {
-  for (const { flags, description } of DEVICE_OPTIONS) {
-    const made = option(flags, description, (text, before) => parseGlobs(text, before as readonly string[]))
-    command.addOption(made.default([], 'none'))
-  }
-  return command
-}
-
-function addServerOptions(command: Command): Command {
-  return command
-    .addOption(
-      option(
-        '--healthz-bind-address <ADDRESS>',
-        'where /healthz, /livez and /readyz are; empty: nowhere',
-        (text) => parseBindAddress(text, DEFAULT_HEALTHZ.port),
-      ).default(DEFAULT_HEALTHZ, '0.0.0.0:10256'),
-    )
-    .addOption(
-      option(
-        '--metrics-bind-address <ADDRESS>',
-        'where /metrics and /proxyMode are; empty: nowhere',
-        (text) => parseBindAddress(text, DEFAULT_METRICS.port),
-      ).default(DEFAULT_METRICS, '127.0.0.1:10249'),
-    )
-    .addOption(
-      option(
-        '--bind-address-hard-fail [BOOL]',
-        'end the start when one of these ports is taken, instead of waiting for it',
-        parseBoolean,
-      )
-        .preset('true')
-        .default(false),
-    )
 }
 
 function addServices(program: Command, commands: Commands): void {
@@ -359,7 +295,7 @@ function addProbe(program: Command, commands: Commands): void {
     'show what this kernel and node have, what is missing, what would be used and why',
     'sluice probe -o json',
   )
-  addDeviceOptions(addSourceOptions(command, "where the Node object is, for the node's InternalIP"))
+  addOptions(addSourceOptions(command, "where the Node object is, for the node's InternalIP"), DEVICE_SPECS)
     .addOption(nodeNameOption())
     .addOption(bpfRootOption())
     .addOption(cgroupRootOption())

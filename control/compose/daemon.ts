@@ -2,6 +2,7 @@
 
 import { kernelRelease } from 'libbpf-ts'
 import { type Clock, systemClock } from '../clock.ts'
+import { CONFIGZ_GROUP, kubeProxyDocument } from '../config/configz.ts'
 import { type RunOptions, sourceText } from '../config/options.ts'
 import type { Choice } from '../dataplane/choose.ts'
 import { keepHeapSmall, settleHeap } from '../heap.ts'
@@ -14,12 +15,14 @@ import { watchNode } from '../node/watch.ts'
 import type { ProxyState } from '../server/health.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { SyncObserver } from '../sync/parts.ts'
+import { ChangedConfigurationError, isChanged } from './configuration.ts'
 import type { PartOptions } from './dataplane-part.ts'
 import { checkPrivileges } from './host.ts'
 import { lockNode } from './lock.ts'
 import { keepMetrics } from './metrics.ts'
 import { choiceEvent, createNodeEvents, startingEvent } from './node-events.ts'
 import { NodeFollower } from './node-follower.ts'
+import { setOomScore } from './oom-score.ts'
 import { type Repetition, repeat } from './repeat.ts'
 import { checkPorts, startServers } from './servers.ts'
 import { type StartedPart, startPart } from './start-part.ts'
@@ -43,8 +46,10 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
   const abort = new AbortController()
   stopOnSignals(abort, log)
   checkPrivileges(options.proxyMode)
+  setOomScore(options.oomScoreAdj, log)
   await using _lock = await lockNode()
   logStart(options, version, log)
+  const looking = lookAtConfiguration(options, abort, log)
   try {
     await checkPorts({ ...options, clock: systemClock, log })
     // Where all sockets are served, a pod that refuses must not be served first.
@@ -64,7 +69,9 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
   } finally {
     // What failed must not be kept alive by what began to run before.
     abort.abort()
+    await looking
   }
+  if (abort.signal.reason instanceof ChangedConfigurationError) throw abort.signal.reason
   log.info('stopped: what is in the kernel stays there, and traffic flows on')
 }
 
@@ -76,6 +83,20 @@ function stopOnSignals(abort: AbortController, log: Logger): void {
       abort.abort()
     })
   }
+}
+
+/** As kube-proxy does: what another configuration asks for begins with another life, and whoever supervises starts that. */
+async function lookAtConfiguration(
+  { configFile }: Pick<RunOptions, 'configFile'>,
+  abort: AbortController,
+  log: Logger,
+): Promise<void> {
+  if (configFile === undefined) return
+  const act = async () => {
+    if (await isChanged(configFile)) abort.abort(new ChangedConfigurationError(configFile.path))
+  }
+  const look = { name: 'the look at the configuration file', intervalMs: CHECK_INTERVAL_MS, act }
+  await repeat(look, { clock: systemClock, log, signal: abort.signal })
 }
 
 function logStart(options: RunOptions, version: string, log: Logger): void {
@@ -131,6 +152,7 @@ async function serve(daemon: Daemon): Promise<void> {
     ...options,
     ...part.model,
     proxyMode: choice,
+    configuration: () => ({ [CONFIGZ_GROUP]: kubeProxyDocument(options, choice.dataplane) }),
     state: () => proxyState(daemon, loop, startedMs),
     metrics,
     clock,
@@ -166,6 +188,7 @@ function proxyState({ options, source, part }: Daemon, loop: SyncLoop<Model>, st
     unwrittenSinceMs,
     lastSyncMs,
     startedMs,
+    lateMs: 2 * options.pacing.syncPeriodMs,
     adopted: part.adopted,
     // Before the source has told everything, its absence means nothing.
     nodeEligible: !store.synced || isEligible(store.cluster.node, options.source.kind === 'kubernetes'),

@@ -19,8 +19,6 @@ import { lookAtIptables } from './iptables-metrics.ts'
 import { packetSettings } from './settings.ts'
 import { takeOverFromBpf } from './takeover.ts'
 
-/** kube-proxy's `syncPeriod`, by which it looks, too. */
-const FLUSH_CHECK_INTERVAL_MS = 30_000
 const COUNTERS_INTERVAL_MS = 5000
 
 const FAMILIES: readonly Family[] = ['ipv4', 'ipv6']
@@ -74,7 +72,8 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
     repetitions: [
       {
         name: 'the look whether somebody flushed the rules',
-        intervalMs: FLUSH_CHECK_INTERVAL_MS,
+        // As kube-proxy does.
+        intervalMs: options.pacing.syncPeriodMs,
         act: async () => {
           if (!(await dataplane.isFlushed())) return
           log.warn('somebody has flushed the rules of services: they are written again')

@@ -24,6 +24,7 @@ const options = (fields: Partial<ServersOptions>, warnings: string[] = []): Serv
   nodePortAddresses: [],
   state: () => state,
   proxyMode: { dataplane: 'bpf', reason: 'fits' },
+  configuration: () => ({}),
   metrics: { answered: () => undefined, scrape: () => '' },
   clock: systemClock,
   log: { debug: () => undefined, info: () => undefined, warn: (text) => warnings.push(text) },

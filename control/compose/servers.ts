@@ -21,6 +21,8 @@ export interface ServersOptions
   readonly nodePortAddresses: ModelSettings['nodePortAddresses']
   readonly state: () => ProxyState
   readonly proxyMode: ProxyMode
+  /** The body of `/configz`. */
+  readonly configuration: () => unknown
   readonly metrics: Pick<MetricsKeeper, 'answered' | 'scrape'>
   readonly clock: Clock
   readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
@@ -68,7 +70,7 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
     ...(await listen(
       METRICS_SERVER,
       options.metricsBindAddress,
-      metricsRoutes(metrics.scrape, options.proxyMode),
+      metricsRoutes(metrics.scrape, options.proxyMode, options.configuration),
       options,
     )),
   ]

@@ -6,6 +6,7 @@
 import type { SocketMode } from '../model/pod-sockets.ts'
 import type { TrafficSettings } from '../model/settings.ts'
 import type { DevicePatterns } from './device-options.ts'
+import type { KubeProxyValues } from './kube-proxy.ts'
 import type { PortRange } from './node-port-options.ts'
 import type { ProxyOptions } from './proxy-mode.ts'
 import { Refusal } from './refusal.ts'
@@ -78,6 +79,30 @@ export interface RunOptions extends RootOption, ServerOptions, ProxyOptions {
   /** klog's: 0 to 2 info, 3 and 4 debug, 5 and more trace. */
   readonly verbosity: number
   readonly loggingFormat: 'text' | 'json'
+  /** How soon a change is written, and how long a failure may last. */
+  readonly pacing: PacingOptions
+  /** The daemon's own; undefined: it is left as it is. */
+  readonly oomScoreAdj: number | undefined
+  /** The configuration in kube-proxy's terms: a file's, or what flags make of the usual one. */
+  readonly kubeProxy: KubeProxyValues
+  /** The file that it is from. */
+  readonly configFile: ConfigFile | undefined
+  /** Only this is to be done: the configuration is written there. */
+  readonly writeConfigTo: string | undefined
+}
+
+/** kube-proxy's `minSyncPeriod` and `syncPeriod`, in milliseconds. */
+export interface PacingOptions {
+  /** From the end of a sync to the beginning of the next; undefined: as short as may be. */
+  readonly minSyncPeriodMs: number | undefined
+  /** The longest pause after a failed sync. Twice as long without a sync that is due is unhealthy. */
+  readonly syncPeriodMs: number
+}
+
+/** A configuration file, as it was read. */
+export interface ConfigFile {
+  readonly path: string
+  readonly text: string
 }
 
 const SOURCES = 'files:DIR, a folder of YAML manifests, or kubernetes, the cluster'
@@ -152,7 +177,9 @@ export function parseMapSize(
   return { ...sizes, [name]: entries }
 }
 
+/** `-v=2` is how Go's flags are written, too. */
 export function parseVerbosity(text: string): number {
-  if (!/^\d{1,2}$/.test(text)) throw new Refusal('It takes a number: 0 to 2 info, 3 debug, 5 trace.')
-  return Number(text)
+  const digits = text.replace(/^=/, '')
+  if (!/^\d{1,2}$/.test(digits)) throw new Refusal('It takes a number: 0 to 2 info, 3 debug, 5 trace.')
+  return Number(digits)
 }

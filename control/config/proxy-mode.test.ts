@@ -7,7 +7,14 @@ import type { RunOptions } from './options.ts'
 async function read(line: string): Promise<RunOptions | string> {
   let result: RunOptions | string = ''
   const unused = async () => assert.fail('another command')
-  const commands = { services: unused, backends: unused, flows: unused, probe: unused, cleanup: unused }
+  const commands = {
+    readConfiguration: unused,
+    services: unused,
+    backends: unused,
+    flows: unused,
+    probe: unused,
+    cleanup: unused,
+  }
   const args = ['run', '--source', 'files:/m', ...(line === '' ? [] : line.split(' '))]
   const run = async (options: RunOptions) => {
     result = options

@@ -1,12 +1,31 @@
 /** The options of `sluice run`, from the texts that were given, each understood by itself, to what they mean. Pure. */
 
+import { familyOf } from '../model/address.ts'
+import type { Configuration } from './configuration.ts'
 import { type DevicePatterns, devicePatterns } from './device-options.ts'
-import type { PortRange } from './node-port-options.ts'
-import { type RunOptions, requiredSource, type SourceTexts } from './options.ts'
-import { proxyOptions, type ReadProxyOptions } from './proxy-mode.ts'
-import { type ReadServerOptions, serverOptions } from './server-options.ts'
-import { flowTimeouts, type ReadTimeouts } from './timeouts.ts'
-import { modelSettings, type ReadTrafficOptions } from './traffic-options.ts'
+import { KUBE_PROXY, type KubeProxyValues } from './kube-proxy.ts'
+import { type FlagTexts, flagsBesideConfig, readFlags } from './kube-proxy-flags.ts'
+import { type PortRange, parseNodePortAddresses } from './node-port-options.ts'
+import {
+  type ConfigFile,
+  type PacingOptions,
+  parseNodeName,
+  type RunOptions,
+  requiredSource,
+  type SourceTexts,
+} from './options.ts'
+import { parseProxyMode, proxyOptions, type ReadProxyOptions } from './proxy-mode.ts'
+import { masqueradeSectionOf, millisecondsOf, sectionOf } from './rules.ts'
+import {
+  type BindAddress,
+  DEFAULT_HEALTHZ,
+  DEFAULT_METRICS,
+  parseBindAddress,
+  type ReadServerOptions,
+  serverOptions,
+} from './server-options.ts'
+import { DEFAULT_TIMEOUTS, flowTimeouts, parseTimeout, type ReadTimeouts } from './timeouts.ts'
+import { modelSettings, parseClusterCidr, type ReadTrafficOptions } from './traffic-options.ts'
 
 /** As commander hands them over: by the long names of the options. */
 export interface ReadRunOptions
@@ -24,37 +43,169 @@ export interface ReadRunOptions
   readonly v: number
   readonly iptablesMasqueradeBit: number
   readonly serviceNodePortRange: PortRange
+  /** kube-proxy's names of `nodeName` and `apiServer`. */
+  readonly hostnameOverride?: string
+  readonly master?: string
+  /** 0: the server is switched off. */
+  readonly healthzPort?: number
+  readonly metricsPort?: number
+  readonly writeConfigTo?: string
+}
+
+/** All that was given. */
+export interface Given {
+  readonly read: ReadRunOptions
+  /** Flags on the command line, with their dashes. */
+  readonly flags: readonly string[]
+  /** Those of kube-proxy that are understood by a field of its configuration. */
+  readonly texts: FlagTexts
+  /** Whether an API server that nobody names is the one that the kubelet does. */
+  readonly isInPod: boolean
+  /** What `--config` says. */
+  readonly configuration?: Configuration & ConfigFile
 }
 
 /**
  * What they come to together.
  *
- * @param isInPod Whether an API server that nobody names is the one that the kubelet does.
+ * @throws Refusal for what does not go together, or cannot be used
  */
-export function runOptions(read: ReadRunOptions, isInPod: boolean): RunOptions {
-  const { nodeName, bpfRoot, cgroupRoot, attach, socketLoadBalancing, netnsDir, loggingFormat } = read
+export function runOptions(given: Given): RunOptions {
+  const { configuration, flags, texts, isInPod } = given
+  const { values, warnings } = configuration ?? readFlags(texts)
+  const read = configuration === undefined ? withPorts(given, values) : withFile(given, values)
+  const { bpfRoot, cgroupRoot, attach, socketLoadBalancing, netnsDir, loggingFormat } = read
+  const proxy = proxyOptions(read)
+  const model = modelSettings(read.proxyMode === 'nftables' ? withNftablesDefault(read) : read)
   return {
     source: requiredSource(sourceTexts(read), isInPod),
-    nodeName,
+    nodeName: read.hostnameOverride || read.nodeName,
     bpfRoot,
     cgroupRoot,
     attach,
     socketLoadBalancing,
     netnsDir,
     mapSizes: read.mapSize,
-    model: modelSettings(read),
+    model,
     masqueradeBit: read.iptablesMasqueradeBit,
     timeouts: flowTimeouts(read),
     ...serverOptions(read),
-    ...proxyOptions(read),
+    ...proxy,
+    warnings: [
+      ...(configuration === undefined ? [] : flagsBesideConfig(flags)),
+      ...warnings,
+      ...proxy.warnings,
+    ],
     nodePortRange: read.serviceNodePortRange,
     devicePatterns: devicePatterns(read),
     verbosity: read.v,
     loggingFormat,
+    pacing: pacingOf(values, read.proxyMode),
+    oomScoreAdj:
+      configuration !== undefined || flags.includes('--oom-score-adj') ? values.oomScoreAdj : undefined,
+    kubeProxy: values,
+    configFile:
+      configuration === undefined ? undefined : { path: configuration.path, text: configuration.text },
+    writeConfigTo: read.writeConfigTo || undefined,
   }
 }
 
 /** Those that say where the objects are, of all. */
-export function sourceTexts({ source, kubeconfig, apiServer }: SourceTexts): SourceTexts {
-  return { source, kubeconfig, apiServer }
+export function sourceTexts({
+  source,
+  kubeconfig,
+  apiServer,
+  master,
+}: SourceTexts & { readonly master?: string }): SourceTexts {
+  return { source, kubeconfig, apiServer: apiServer ?? (master || undefined) }
+}
+
+/** kube-proxy's nftables mode opens node ports at the node's own addresses only, where nobody says otherwise. */
+function withNftablesDefault(read: ReadRunOptions): ReadRunOptions {
+  return read.nodeportAddresses.length === 0 ? { ...read, nodeportAddresses: 'primary' } : read
+}
+
+function pacingOf(values: KubeProxyValues, mode: string): PacingOptions {
+  const { syncPeriod, minSyncPeriod } = values[sectionOf(mode)]
+  return {
+    syncPeriodMs: millisecondsOf(syncPeriod),
+    minSyncPeriodMs: millisecondsOf(minSyncPeriod) || undefined,
+  }
+}
+
+/** kube-proxy's old flags for the ports, and its `--bind-address`, where no address is given. */
+function withPorts({ read, flags }: Given, { bindAddress }: KubeProxyValues): ReadRunOptions {
+  const at = (address: BindAddress | 'off', port: number | undefined): BindAddress | 'off' => {
+    if (port === undefined || address === 'off') return address
+    return port === 0 ? 'off' : { ...address, port }
+  }
+  const metrics = flags.includes('--metrics-bind-address')
+    ? read.metricsBindAddress
+    : metricsDefault(bindAddress)
+  return {
+    ...read,
+    healthzBindAddress: at(read.healthzBindAddress, read.healthzPort),
+    metricsBindAddress: at(metrics, read.metricsPort),
+  }
+}
+
+/** kube-proxy's default is of the family of its `bindAddress`. */
+function metricsDefault(bindAddress: string): BindAddress {
+  return familyOf(bindAddress) === 'ipv6' ? { ...DEFAULT_METRICS, address: '::1' } : DEFAULT_METRICS
+}
+
+/** All options, with what a file says in the place of what flags say: of those only some count beside it. */
+function withFile({ read, flags }: Given, values: KubeProxyValues): ReadRunOptions {
+  const { detectLocalMode: _mode, clusterCidr: _cidr, ipvsScheduler: _scheduler, ...own } = read
+  const { podBridgeInterface: _bridge, podInterfaceNamePrefix: _prefix, ...rest } = own
+  const { logging, mode, conntrack, nodePortAddresses, metricsBindAddress } = values
+  const { masqueradeAll, masqueradeBit } = values[masqueradeSectionOf(mode)]
+  const isUsual = metricsBindAddress === KUBE_PROXY.metricsBindAddress.normal
+  const { tcpEstablished, tcpCloseWait, udp, udpStream } = DEFAULT_TIMEOUTS
+  return {
+    ...rest,
+    // Whoever names a folder of manifests means no API server, whatever the cluster's file says.
+    kubeconfig: read.source?.startsWith('files:')
+      ? undefined
+      : values.clientConnection.kubeconfig || undefined,
+    nodeName: flags.includes('--node-name')
+      ? read.nodeName
+      : parseNodeName(values.hostnameOverride || read.nodeName),
+    v: flags.includes('--v') ? read.v : logging.verbosity,
+    loggingFormat: flags.includes('--logging-format')
+      ? read.loggingFormat
+      : logging.format === 'json'
+        ? 'json'
+        : 'text',
+    healthzBindAddress: parseBindAddress(values.healthzBindAddress, DEFAULT_HEALTHZ.port),
+    metricsBindAddress: isUsual
+      ? metricsDefault(values.bindAddress)
+      : parseBindAddress(metricsBindAddress, DEFAULT_METRICS.port),
+    bindAddressHardFail: values.bindAddressHardFail,
+    proxyMode: parseProxyMode(mode),
+    ipvsScheduler: values.ipvs.scheduler,
+    iptablesMasqueradeBit: masqueradeBit,
+    masqueradeAll,
+    iptablesLocalhostNodeports: values.iptables.localhostNodePorts,
+    ...podsOf(values),
+    nodeportAddresses: parseNodePortAddresses((nodePortAddresses ?? []).join(','), []),
+    conntrackTcpTimeoutEstablished: parseTimeout(conntrack.tcpEstablishedTimeout, tcpEstablished),
+    conntrackTcpTimeoutCloseWait: parseTimeout(conntrack.tcpCloseWaitTimeout, tcpCloseWait),
+    conntrackUdpTimeout: parseTimeout(conntrack.udpTimeout, udp),
+    conntrackUdpTimeoutStream: parseTimeout(conntrack.udpStreamTimeout, udpStream),
+  }
+}
+
+/** How pods are known. A name that its mode does not ask for means nothing, as with kube-proxy. */
+function podsOf({
+  detectLocalMode: mode,
+  detectLocal,
+  clusterCIDR,
+}: KubeProxyValues): Partial<ReadTrafficOptions> {
+  return {
+    ...(mode === '' ? {} : { detectLocalMode: mode }),
+    ...(clusterCIDR === '' ? {} : { clusterCidr: parseClusterCidr(clusterCIDR) }),
+    ...(mode === 'BridgeInterface' ? { podBridgeInterface: detectLocal.bridgeInterface } : {}),
+    ...(mode === 'InterfaceNamePrefix' ? { podInterfaceNamePrefix: detectLocal.interfaceNamePrefix } : {}),
+  }
 }

@@ -47,6 +47,13 @@ export function parseBindAddress(text: string, defaultPort: number): BindAddress
   return port === 0 ? 'off' : { address, port }
 }
 
+/** A port; 0 switches its server off. */
+export function parsePort(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : -1
+  if (port !== 0 && !isPort(port)) throw new Refusal('It takes a port; 0 switches the server off.')
+  return port
+}
+
 export function serverOptions(read: ReadServerOptions): ServerOptions {
   const { healthzBindAddress: healthz, metricsBindAddress: metrics, bindAddressHardFail } = read
   return {

@@ -18,6 +18,7 @@ async function read(line: string): Promise<RunOptions | string> {
     flows: nothing,
     probe: nothing,
     cleanup: nothing,
+    readConfiguration: () => assert.fail('there is no --config'),
   }
   const terminal = {
     out: () => {},

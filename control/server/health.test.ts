@@ -54,6 +54,9 @@ describe('health', () => {
   test('ends when something waits for as long as twice the sync period', async () => {
     assert.deepEqual(await codes({ unwrittenSinceMs: NOW_MS - LATE_MS + 1 }), [200, 200, 200])
     assert.deepEqual(await codes({ unwrittenSinceMs: NOW_MS - LATE_MS }), [503, 503, 503])
+    const lateMs = 20_000
+    assert.deepEqual(await codes({ unwrittenSinceMs: NOW_MS - lateMs + 1, lateMs }), [200, 200, 200])
+    assert.deepEqual(await codes({ unwrittenSinceMs: NOW_MS - lateMs, lateMs }), [503, 503, 503])
     const { body } = await get('/livez', { unwrittenSinceMs: 0 })
     assert.match(body, /^\{"lastUpdated":"2026-11-30T15:50:00.000Z",.*"healthy":false,"status":/)
   })
@@ -77,7 +80,11 @@ describe('health', () => {
 
 test('other paths are not found; the mode is told without a line end', async () => {
   assert.equal((await get('/')).code, 404)
-  const metrics = metricsRoutes(() => 'a 1\n', { dataplane: 'bpf', reason: 'fits' })
+  const metrics = metricsRoutes(
+    () => 'a 1\n',
+    { dataplane: 'bpf', reason: 'fits' },
+    () => ({ mode: 'bpf' }),
+  )
   assert.deepEqual(await metrics('/proxyMode'), {
     code: 200,
     type: 'text/plain',
@@ -85,6 +92,8 @@ test('other paths are not found; the mode is told without a line end', async () 
     body: 'bpf',
   })
   assert.equal((await metrics('/healthz')).body, 'ok')
+  const configz = { code: 200, type: 'application/json', body: '{"mode":"bpf"}' }
+  assert.deepEqual(await metrics('/configz'), configz)
   assert.deepEqual(await metrics('/metrics'), {
     code: 200,
     type: 'text/plain; version=0.0.4; charset=utf-8',

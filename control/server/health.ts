@@ -10,6 +10,8 @@ export interface ProxyState {
   readonly lastSyncMs: number | undefined
   /** When this life began. */
   readonly startedMs: number
+  /** So long something may wait to be written; default: `LATE_MS`. */
+  readonly lateMs?: number
   /** The kernel serves what an earlier life left there. */
   readonly adopted: boolean
   /** Load balancers may send to this node: it is not about to be taken away. */
@@ -28,12 +30,15 @@ export interface Now {
   readonly wallMs: number
 }
 
-/** kube-proxy's: twice its `syncPeriod`, which is 30 s. */
+/** kube-proxy's: twice its `syncPeriod`, which is 30 s where nobody says otherwise. */
 export const LATE_MS = 60_000
 
 /** Whether something has waited too long to be written. That nothing changes, or nobody says what, is no illness. */
-export function isLate({ unwrittenSinceMs }: Pick<ProxyState, 'unwrittenSinceMs'>, nowMs: number): boolean {
-  return unwrittenSinceMs !== undefined && nowMs - unwrittenSinceMs >= LATE_MS
+export function isLate(
+  { unwrittenSinceMs, lateMs = LATE_MS }: Pick<ProxyState, 'unwrittenSinceMs' | 'lateMs'>,
+  nowMs: number,
+): boolean {
+  return unwrittenSinceMs !== undefined && nowMs - unwrittenSinceMs >= lateMs
 }
 
 /** Services are reachable by this node: a sync has gone through, in this life or an earlier one. */

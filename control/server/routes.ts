@@ -44,14 +44,22 @@ export interface ProxyMode {
  * The server for whoever looks after the node. Its `/healthz` says that it answers, and no more, as kube-proxy's. So is
  * `/proxyMode`, whose body is the mode alone: `iptables` has the rules that tools look for behind that word, `bpf` is none
  * of kube-proxy's.
+ *
+ * @param configuration the body of `/configz`
  */
-export function metricsRoutes(scrape: () => string, { dataplane, reason }: ProxyMode): Responder {
+export function metricsRoutes(
+  scrape: () => string,
+  { dataplane, reason }: ProxyMode,
+  configuration: () => unknown,
+): Responder {
   return (path) => {
     switch (path) {
       case '/healthz':
         return { code: 200, type: 'text/plain', body: 'ok' }
       case '/metrics':
         return { code: 200, type: METRICS_TYPE, body: scrape() }
+      case '/configz':
+        return { code: 200, type: 'application/json', body: JSON.stringify(configuration()) }
       case '/proxyMode':
         return { code: 200, type: 'text/plain', headers: { 'X-Sluice-Reason': reason }, body: dataplane }
       default:

@@ -63,6 +63,8 @@ const cases: readonly (readonly [file: SourceFile, violation: RegExp | undefined
     { path: 'control/source/files/a.ts', text: `import { openPinnedMap } from 'libbpf-ts'` },
     /may not import libbpf-ts/,
   ],
+  [{ path: 'control/config/a.ts', text: `import { b } from '../model/b.ts'` }, undefined],
+  [{ path: 'control/config/a.ts', text: `import { b } from '../cli/b.ts'` }, /may not import/],
   [{ path: 'control/sync/a.ts', text: `import { B } from '../dataplane/bpf/b.ts'` }, /may not import/],
   [{ path: 'control/compose/a.ts', text: `import { FakeKernel } from 'libbpf-ts/fake'` }, /is for tests/],
   [{ path: 'tools/cases/a.ts', text: `import { FakeKernel } from 'libbpf-ts/fake'` }, undefined],

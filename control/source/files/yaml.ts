@@ -1,6 +1,6 @@
 /** Text to values: YAML (the 1.2 core schema: `no` is a text, `010` is ten) and JSON. */
 
-import { LineCounter, parseDocument } from 'yaml'
+import { LineCounter, parseDocument, stringify } from 'yaml'
 import type { Path } from '../fields.ts'
 
 /** A document that could not be parsed. */
@@ -28,6 +28,11 @@ export function parseYaml(text: string): Parsed {
     // An alias without an anchor, or aliases that multiply beyond measure.
     return { syntax: { line: 1, message: messageOf(error) } }
   }
+}
+
+/** A document of plain data. */
+export function yamlText(value: unknown): string {
+  return stringify(value)
 }
 
 /** Parses a JSON file, many times faster than as YAML. */

@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict'
+import { describe, it, test } from 'node:test'
+import { type Commands, runProgram } from '../cli/program.ts'
+import { parseConfiguration } from './configuration.ts'
+import type { RunOptions } from './options.ts'
+
+const FILE = `
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+hostnameOverride: of-the-file
+clientConnection: {kubeconfig: /of-the-file}
+logging: {verbosity: 2, format: json}
+clusterCIDR: 10.244.0.0/16
+mode: iptables
+bindAddress: "::"
+iptables: {syncPeriod: 10s, minSyncPeriod: 2s, masqueradeAll: true}
+`
+
+/** The options that `sluice run` is called with, or what is said instead. */
+async function read(line: string, text = FILE): Promise<RunOptions | string> {
+  let result: RunOptions | string = ''
+  const unused = async () => assert.fail('another command')
+  const commands: Commands = {
+    ...{ services: unused, backends: unused, flows: unused, probe: unused },
+    cleanup: async ({ bpfRoot }) => {
+      result = `clean-up of ${bpfRoot}`
+    },
+    readConfiguration: async (path) => ({ ...parseConfiguration(text, path), path, text }),
+    run: async (options) => {
+      result = options
+    },
+  }
+  const err = (said: string) => {
+    result = said
+  }
+  const args = ['run', '--source', 'kubernetes', ...line.split(' ').filter((word) => word !== '')]
+  await runProgram(args, 'v', commands, { out: () => {}, err })
+  return result
+}
+
+async function options(line: string, text?: string): Promise<RunOptions> {
+  const result = await read(line, text)
+  return typeof result === 'string' ? assert.fail(result) : result
+}
+
+describe('every flag of kube-proxy is taken', () => {
+  const quiet = `--kubeconfig=/k --master=https://m:6443 --hostname-override=n1 --bind-address=0.0.0.0
+    --healthz-bind-address=0.0.0.0:1 --metrics-bind-address=127.0.0.1:2 --bind-address-hard-fail=false --healthz-port=10256
+    --metrics-port=10249 --show-hidden-metrics-for-version=1.35 --proxy-mode=iptables --iptables-masquerade-bit=14
+    --masquerade-all=false --iptables-localhost-nodeports=true --iptables-sync-period=30s --iptables-min-sync-period=1s
+    --ipvs-sync-period=30s --ipvs-min-sync-period=1s --detect-local-mode=ClusterCIDR --cluster-cidr=10.244.0.0/16
+    --nodeport-addresses=primary --oom-score-adj=-998 --conntrack-tcp-timeout-established=24h
+    --conntrack-tcp-timeout-close-wait=1h --conntrack-udp-timeout=0 --conntrack-udp-timeout-stream=0
+    --config-sync-period=15m --proxy-port-range=1-2 --v=2 --vmodule=a=1 --logging-format=text --log-flush-frequency=5s
+    --boot-id-file=/b --machine-id-file=/m --kube-api-qps=5 --kube-api-burst=10 --profiling=false --feature-gates=
+    --kube-api-content-type=application/vnd.kubernetes.protobuf --ipvs-strict-arp=false --conntrack-max-per-core=32768
+    --conntrack-min=131072 --conntrack-tcp-be-liberal=false --ipvs-exclude-cidrs= --ipvs-tcp-timeout=0s
+    --ipvs-tcpfin-timeout=0s --ipvs-udp-timeout=0s --ipvs-scheduler= --alsologtostderr --logtostderr=true`
+  const loud = [
+    ...[
+      '--feature-gates=A=true',
+      '--kube-api-content-type=application/json',
+      '--kube-api-qps=50',
+      '--kube-api-burst=100',
+    ],
+    ...['--profiling', '--ipvs-exclude-cidrs=10.0.0.0/8', '--ipvs-strict-arp', '--ipvs-tcp-timeout=1s'],
+    ...[
+      '--ipvs-tcpfin-timeout=1s',
+      '--ipvs-udp-timeout=1s',
+      '--conntrack-max-per-core=1',
+      '--conntrack-min=1',
+    ],
+    ...['--conntrack-tcp-be-liberal', '--udp-timeout=1s', '--cleanup-ipvs=true', '--cleanup-iptables=true'],
+    '--resource-container=/kube-proxy',
+  ]
+  const words = quiet.split(/\s+/)
+  it('those that are usual, or that nobody would notice, without a word', async () => {
+    assert.deepEqual((await options(words.join(' '))).warnings, [])
+  })
+  for (const word of loud) {
+    it(`${word}, with one warning`, async () => {
+      const { warnings } = await options(word)
+      assert.equal(warnings.length, 1)
+      assert.ok(
+        warnings[0]?.startsWith(`${word.split('=')[0]}`) && warnings[0].includes('it changes nothing: '),
+      )
+    })
+  }
+})
+
+test('what cannot be used is told all at once', async () => {
+  const said = await read(
+    '--conntrack-min=x --oom-score-adj=5000 --ipvs-strict-arp=maybe --iptables-min-sync-period=1h',
+  )
+  assert.deepEqual(String(said).trim().split(/\n +/), [
+    'sluice: --ipvs-strict-arp: got "maybe". It takes true or false.',
+    '--oom-score-adj: got "5000". It takes a whole number from -1000 to 1000.',
+    '--conntrack-min: got "x". It takes a whole number from 0 on.',
+    '--iptables-min-sync-period: got "1h". It takes a duration of at most the syncPeriod, which is 30s.',
+  ])
+})
+
+test('what the others come to', async () => {
+  const rows: [line: string, seen: (options: RunOptions) => unknown, expected: unknown][] = [
+    ['--hostname-override N1', (o) => o.nodeName, 'n1'],
+    ['--node-name a --hostname-override=', (o) => o.nodeName, 'a'],
+    ['--master m:6443', (o) => o.source, { kind: 'kubernetes', kubeconfig: undefined, apiServer: 'm:6443' }],
+    ['--healthz-port 5', (o) => o.healthzBindAddress, { address: '0.0.0.0', port: 5 }],
+    ['--healthz-port 0', (o) => o.healthzBindAddress, undefined],
+    ['--metrics-port 5', (o) => o.metricsBindAddress, { address: '127.0.0.1', port: 5 }],
+    ['--bind-address ::', (o) => o.metricsBindAddress, { address: '::1', port: 10_249 }],
+    ['--bind-address :: --metrics-bind-address 0.0.0.0:1', (o) => o.metricsBindAddress?.address, '0.0.0.0'],
+    ['--iptables-sync-period 10s', (o) => o.pacing, { syncPeriodMs: 10_000, minSyncPeriodMs: undefined }],
+    ['--iptables-min-sync-period 1s', (o) => o.pacing, { syncPeriodMs: 30_000, minSyncPeriodMs: 1000 }],
+    ['--proxy-mode ipvs --ipvs-sync-period 9s', (o) => o.pacing.syncPeriodMs, 9000],
+    ['--proxy-mode nftables', (o) => o.model.nodePortAddresses, 'primary'],
+    [
+      '--proxy-mode nftables --nodeport-addresses 10.0.0.0/8',
+      (o) => o.model.nodePortAddresses,
+      ['10.0.0.0/8'],
+    ],
+    ['', (o) => o.oomScoreAdj, undefined],
+    ['-v=4', (o) => o.verbosity, 4],
+    ['--write-config-to=', (o) => o.writeConfigTo, undefined],
+    ['--oom-score-adj -5', (o) => o.oomScoreAdj, -5],
+  ]
+  for (const [line, seen, expected] of rows) assert.deepEqual(seen(await options(line)), expected, line)
+  assert.equal(await read('--cleanup=true --bpf-root /sys/fs/bpf/x'), 'clean-up of /sys/fs/bpf/x')
+})
+
+test('beside a file some flags count, the others are named, and what is Sluice’s own goes on', async () => {
+  const file = await options('--config /f')
+  assert.deepEqual(file.warnings, [])
+  assert.deepEqual(
+    [file.nodeName, file.verbosity, file.loggingFormat, file.proxyMode, file.oomScoreAdj],
+    ['of-the-file', 2, 'json', 'iptables', -999],
+  )
+  assert.deepEqual(file.source, { kind: 'kubernetes', kubeconfig: '/of-the-file', apiServer: undefined })
+  assert.deepEqual(file.model.detectLocal, { mode: 'ClusterCIDR', cidrs: { ipv4: '10.244.0.0/16' } })
+  assert.deepEqual(file.pacing, { syncPeriodMs: 10_000, minSyncPeriodMs: 2000 })
+  assert.deepEqual([file.model.masqueradeAll, file.metricsBindAddress?.address], [true, '::1'])
+  assert.deepEqual(file.configFile, { path: '/f', text: FILE })
+
+  const both = await options(
+    '--config /f --hostname-override n1 --master m --v 5 --logging-format text --cluster-cidr 10.0.0.0/8 --proxy-mode bpf ' +
+      '--healthz-port 0 --oom-score-adj 3 --attach clsact --client-address kube-proxy',
+  )
+  assert.deepEqual(both.warnings, [
+    'beside --config these flags change nothing, as with kube-proxy: --proxy-mode, --cluster-cidr, --healthz-port, --oom-score-adj',
+  ])
+  assert.deepEqual([both.nodeName, both.verbosity, both.loggingFormat], ['n1', 5, 'text'])
+  assert.deepEqual(both.source, { kind: 'kubernetes', kubeconfig: '/of-the-file', apiServer: 'm' })
+  assert.deepEqual([both.proxyMode, both.oomScoreAdj, both.attach], ['iptables', -999, 'clsact'])
+  assert.deepEqual(
+    [both.model.detectLocal, both.healthzBindAddress],
+    [file.model.detectLocal, file.healthzBindAddress],
+  )
+  assert.equal(both.model.clientAddress, 'kube-proxy')
+})
+
+test('a folder of manifests goes before the cluster that the file names', async () => {
+  assert.deepEqual((await options('--config /f --source files:/m')).source, { kind: 'files', folder: '/m' })
+})

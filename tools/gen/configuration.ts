@@ -1,0 +1,72 @@
+/** docs/configuration.md, from the table of kube-proxy's configuration and from its flags. Pure. */
+
+import { type Field, fieldsOf } from '../../control/config/fields.ts'
+import { KUBE_PROXY } from '../../control/config/kube-proxy.ts'
+import { OTHER_FLAGS } from '../../control/config/kube-proxy-flags.ts'
+
+const INTRODUCTION = `<!-- Written by \`npm run gen\` from control/config/kube-proxy.ts. -->
+
+# kube-proxy's configuration
+
+The daemon reads the cluster's own \`KubeProxyConfiguration\` (kubeproxy.config.k8s.io/v1alpha1), as kubeadm writes it into the
+ConfigMap \`kube-proxy\`, unchanged:
+
+\`\`\`console
+# sluice run --config /var/lib/kube-proxy/config.conf --hostname-override NODE
+\`\`\`
+
+- **What is not said** is as usual: null, nothing, an empty text, 0 and \`0s\` all mean that, but where a zero is meant (0 in the
+  table below).
+- **What is wrong** ends the start with exit code 2 and is told all at once, a line for each field: where it stands, what it
+  got and what it takes. The rules are kube-proxy's own.
+- **What changes nothing here** is told in the log, one warning for each field that asks for something, with what there is
+  instead. So is a field that does not exist, as kube-proxy tolerates it.
+- **Beside \`--config\`** kube-proxy's flags change nothing, and one warning names those that are given; but
+  \`--hostname-override\`, \`--master\`, \`--v\`, \`--logging-format\`, \`--cleanup\` and \`--write-config-to\` count. So do all options of
+  Sluice's own that no field stands for: \`sluice run --help\` lists them. A folder of manifests (\`--source files:DIR\`) goes
+  before the file's kubeconfig.
+- **When the file changes** the daemon ends, and whoever supervises it starts it with what the file says then. Traffic flows on
+  meanwhile. The same content in another file, as when a ConfigMap is written anew, is no change, nor is a file that is gone.
+- **What is in use** is at \`/configz\` on the port of \`/metrics\`, in kube-proxy's form; \`mode\` is the dataplane there.
+  \`--write-config-to FILE\` writes it as a file and does nothing else.
+
+## Fields and flags
+
+*honoured*: as in kube-proxy. *mapped*: something of ours serves the same end. *warned*: it changes nothing, and whoever asks
+for something by it is told. *ignored*: it changes nothing that anybody would notice.
+
+| field | flag | usually | here | |
+| --- | --- | --- | --- | --- |
+`
+
+const FLAGS = `
+## Flags without a field
+
+\`--config\`, \`--write-config-to\`, \`--cleanup\`, \`--master\` (our \`--api-server\`), \`--healthz-port\` and \`--metrics-port\` (the ports of the
+two servers, 0 switches one off) are honoured. These change nothing:
+
+| flag | |
+| --- | --- |
+`
+
+export function emitConfigurationPage(): string {
+  const fields = [...fieldsOf(KUBE_PROXY)].map(([path, field]) => fieldLine(path.join('.'), field))
+  const flags = Object.entries(OTHER_FLAGS).map(([flag, { told }]) => {
+    return `| \`${flag}\` | ${told === undefined ? 'ignored' : `warned: ${told}`} |`
+  })
+  return `${INTRODUCTION}${fields.join('\n')}\n${FLAGS}${flags.join('\n')}\n`
+}
+
+function fieldLine(
+  name: string,
+  { flag, normal, becomes, means, zeroIsMeant, kind }: Field<unknown>,
+): string {
+  const hasZero = zeroIsMeant === true && kind.zero !== false
+  const usually = [usualText(normal), ...(hasZero ? ['0 is meant'] : [])].join('; ')
+  return `| \`${name}\` | ${flag === undefined ? '' : `\`${flag}\``} | ${usually} | ${becomes} | ${means} |`
+}
+
+function usualText(normal: unknown): string {
+  const isEmpty = normal === null || normal === '' || JSON.stringify(normal) === '{}'
+  return isEmpty ? '' : `\`${normal}\``
+}
