@@ -12,9 +12,9 @@ const EXIT_FAILED = 1
 const VERSION = `sluice ${packageJson.version}, map layout ${layout.VERSION}, Node.js ${process.versions.node}`
 
 const commands: Commands = {
-  async readConfiguration(path) {
+  async readConfiguration(paths) {
     const { readConfiguration } = await import('./compose/configuration.ts')
-    return readConfiguration(path)
+    return readConfiguration(paths)
   },
   async run(options) {
     if (options.writeConfigTo !== undefined) {

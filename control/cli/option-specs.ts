@@ -136,7 +136,9 @@ export const SERVER_SPECS: readonly OptionSpec[] = [
 export const KUBE_PROXY_SPECS: readonly OptionSpec[] = [
   {
     flags: '--config <FILE>',
-    description: "the cluster's KubeProxyConfiguration; most of kube-proxy's flags change nothing beside it",
+    description:
+      "the cluster's KubeProxyConfiguration, beside which most of kube-proxy's flags change nothing, or a SluiceConfiguration; may be given for each",
+    parse: (text, before) => (text === '' ? before : [...((before as readonly string[]) ?? []), text]),
   },
   {
     flags: '--write-config-to <FILE>',

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { parseConfiguration } from '../config/configuration.ts'
 import { defaultValues } from '../config/kube-proxy.ts'
 import { type Commands, EXIT_OK, EXIT_USAGE, runProgram } from './program.ts'
 
@@ -22,11 +21,7 @@ async function read(...args: string[]) {
     flows: record('flows'),
     probe: record('probe'),
     cleanup: record('cleanup'),
-    readConfiguration: async (path) => ({
-      ...parseConfiguration(CONFIGURATION, path),
-      path,
-      text: CONFIGURATION,
-    }),
+    readConfiguration: () => assert.fail('there is no --config'),
   }
   const terminal = {
     out: (text: string) => {
@@ -39,20 +34,6 @@ async function read(...args: string[]) {
   seen.code = await runProgram(args, 'sluice 1.2.3', commands, terminal)
   return seen
 }
-
-/** What `--config` reads here, whatever the file. */
-const CONFIGURATION = `
-apiVersion: kubeproxy.config.k8s.io/v1alpha1
-kind: KubeProxyConfiguration
-clientConnection: { kubeconfig: /var/lib/kube-proxy/kubeconfig.conf }
-clusterCIDR: 10.244.0.0/16,fd00:10:244::/56
-hostnameOverride: of-the-file
-mode: iptables
-bindAddress: '::'
-iptables: { masqueradeAll: true, syncPeriod: 10s, minSyncPeriod: 2s }
-conntrack: { tcpEstablishedTimeout: 1h, udpTimeout: 0s }
-logging: { verbosity: 2 }
-`
 
 /** What `probe` makes of the options that nobody gave, and `run` too. */
 const OF_PROBE = {
@@ -79,6 +60,7 @@ const TRAFFIC = {
   warnings: [],
   pacing: { syncPeriodMs: 30_000 },
   kubeProxy: defaultValues(),
+  configFiles: [],
 }
 
 describe('commands and their options', () => {

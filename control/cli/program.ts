@@ -9,7 +9,6 @@ import type { Configuration } from '../config/configuration.ts'
 import { type DevicePatterns, devicePatterns } from '../config/device-options.ts'
 import { isFieldFlag } from '../config/kube-proxy-flags.ts'
 import { DEFAULT_NODE_PORT_RANGE, parseNodePortRange } from '../config/node-port-options.ts'
-import type { ConfigFile } from '../config/options.ts'
 import {
   ATTACH_OPTIONS,
   DEFAULT_BPF_ROOT,
@@ -54,8 +53,8 @@ import {
 
 /** What each command does. An error that is thrown is the caller's of `runProgram`. */
 export interface Commands {
-  /** What the file of `--config` says. Throws a `Refusal` with everything that is wrong with it. */
-  readConfiguration(path: string): Promise<Configuration & ConfigFile>
+  /** What the files of `--config` say. Throws a `Refusal` with everything that is wrong with them. */
+  readConfiguration(paths: readonly string[]): Promise<Configuration>
   run(options: RunOptions): Promise<void>
   services(options: FactOptions): Promise<void>
   backends(options: BackendOptions): Promise<void>
@@ -189,7 +188,7 @@ function addRun(program: Command, commands: Commands): void {
 
 /** As commander hands them over. Texts that nothing has read are under the names of their flags. */
 interface ReadRunCommand extends ReadRunOptions {
-  readonly config?: string
+  readonly config?: readonly string[]
   readonly cleanup?: boolean
   readonly [name: string]: unknown
 }
@@ -210,7 +209,8 @@ async function runAs(read: ReadRunCommand, itself: Command, commands: Commands):
     }),
   )
   const flags = given.flatMap(({ long }) => long ?? [])
-  const configuration = read.config ? await commands.readConfiguration(read.config) : undefined
+  const { config = [] } = read
+  const configuration = config.length === 0 ? undefined : await commands.readConfiguration(config)
   const all = {
     read,
     flags,

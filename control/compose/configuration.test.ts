@@ -13,8 +13,8 @@ after(() => rmSync(folder, { recursive: true }))
 const TEXT = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
 
 test('a file that cannot be read is refused by its name', () => {
-  assert.throws(() => readConfiguration(join(folder, 'none')), /--config .*none: it cannot be read: ENOENT/)
-  assert.throws(() => readConfiguration(folder), /it cannot be read: EISDIR/)
+  assert.throws(() => readConfiguration([join(folder, 'none')]), /--config .*none: it cannot be read: ENOENT/)
+  assert.throws(() => readConfiguration([folder]), /it cannot be read: EISDIR/)
 })
 
 test('a ConfigMap that is written anew is a change when it says something else, and only then', async () => {
@@ -28,7 +28,7 @@ test('a ConfigMap that is written anew is a change when it says something else, 
   }
   become('first', TEXT)
   symlinkSync('..data/config.conf', join(folder, 'config.conf'))
-  const file = readConfiguration(join(folder, 'config.conf'))
+  const [file = assert.fail()] = readConfiguration([join(folder, 'config.conf')]).files
   assert.equal(await isChanged(file), false)
   become('second', TEXT)
   assert.equal(await isChanged(file), false)

@@ -8,15 +8,17 @@ import type { ConfigFile, RunOptions } from '../config/options.ts'
 import { Refusal } from '../config/refusal.ts'
 import { yamlText } from '../source/files/yaml.ts'
 
-/** Throws a Refusal with everything that is wrong with it. */
-export function readConfiguration(path: string): Configuration & ConfigFile {
-  let text: string
+/** Throws a Refusal with everything that is wrong with them. */
+export function readConfiguration(paths: readonly string[]): Configuration {
+  return parseConfiguration(paths.map((path) => ({ path, text: textOf(path) })))
+}
+
+function textOf(path: string): string {
   try {
-    text = readFileSync(path, 'utf8')
+    return readFileSync(path, 'utf8')
   } catch (error) {
     throw new Refusal(`--config ${path}: it cannot be read: ${reason(error)}`, { cause: error })
   }
-  return { ...parseConfiguration(text, path), path, text }
 }
 
 /** Writes what would be used, so that `--config` reads it. Throws a Refusal where that cannot be written. */

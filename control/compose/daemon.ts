@@ -87,15 +87,17 @@ function stopOnSignals(abort: AbortController, log: Logger): void {
 
 /** As kube-proxy does: what another configuration asks for begins with another life, and whoever supervises starts that. */
 async function lookAtConfiguration(
-  { configFile }: Pick<RunOptions, 'configFile'>,
+  { configFiles }: Pick<RunOptions, 'configFiles'>,
   abort: AbortController,
   log: Logger,
 ): Promise<void> {
-  if (configFile === undefined) return
+  if (configFiles.length === 0) return
   const act = async () => {
-    if (await isChanged(configFile)) abort.abort(new ChangedConfigurationError(configFile.path))
+    for (const file of configFiles) {
+      if (await isChanged(file)) abort.abort(new ChangedConfigurationError(file.path))
+    }
   }
-  const look = { name: 'the look at the configuration file', intervalMs: CHECK_INTERVAL_MS, act }
+  const look = { name: 'the look at the configuration', intervalMs: CHECK_INTERVAL_MS, act }
   await repeat(look, { clock: systemClock, log, signal: abort.signal })
 }
 

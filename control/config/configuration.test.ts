@@ -9,7 +9,14 @@ import { defaultValues, KUBE_PROXY } from './kube-proxy.ts'
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
 const FILE = '/f'
 
-const read = (text: string) => parseConfiguration(HEAD + text, FILE)
+const readAll = (...texts: readonly string[]) =>
+  parseConfiguration(texts.map((text, index) => ({ path: `${FILE}${index || ''}`, text })))
+
+/** kube-proxy's configuration with these fields. */
+function read(text: string) {
+  const { kubeProxy, warnings } = readAll(HEAD + text)
+  return { values: kubeProxy ?? assert.fail('it is not there'), warnings }
+}
 
 /** What is said of a text that is refused, without its first line. */
 function refused(text: string): readonly string[] {
@@ -24,7 +31,7 @@ function refused(text: string): readonly string[] {
 
 test('what kubeadm writes is the usual configuration, and nothing is to be said of it', () => {
   const text = readFileSync(join(import.meta.dirname, 'testdata/kubeadm.yaml'), 'utf8')
-  const { values, warnings } = parseConfiguration(text, FILE)
+  const { kubeProxy: values, warnings } = readAll(text)
   assert.deepEqual(warnings, [])
   const usual = defaultValues()
   assert.deepEqual(values, {
@@ -135,10 +142,11 @@ test('a file that is something else is told what it is', () => {
       'kind: ConfigMap\napiVersion: v1',
       /this is "ConfigMap" of "v1": the configuration is in its data, under config\.conf/,
     ],
+    ['---\n---\n', /this is empty/],
     [HEAD.replace('v1alpha1', 'v1alpha2'), /of "kubeproxy\.config\.k8s\.io\/v1alpha2"/],
     ['mode: iptables', /this is nothing of nothing/],
   ]
-  for (const [text, said] of rows) assert.throws(() => parseConfiguration(text, FILE), said)
+  for (const [text, said] of rows) assert.throws(() => readAll(text), said)
 })
 
 test('a field that there is not is one warning, and no error', () => {

@@ -14,7 +14,7 @@ async function optionsOf(args: readonly string[], text = ''): Promise<RunOptions
   const unused = async () => assert.fail('another command')
   const commands: Commands = {
     ...{ services: unused, backends: unused, flows: unused, probe: unused, cleanup: unused },
-    readConfiguration: async (path) => ({ ...parseConfiguration(text, path), path, text }),
+    readConfiguration: async (paths) => parseConfiguration(paths.map((path) => ({ path, text }))),
     run: async (options) => {
       seen = options
     },
@@ -58,8 +58,8 @@ test('what is written is read again as the same', async () => {
     const written = kubeProxyDocument(first, first.proxyMode)
     const again = await optionsOf(['--config', '/f', '--source', 'kubernetes'], yamlText(written))
     assert.deepEqual(kubeProxyDocument(again, again.proxyMode), written)
-    const { configFile: _file, kubeProxy: _values, oomScoreAdj: _score, ...rest } = again
-    const { configFile: _none, kubeProxy: _flags, oomScoreAdj: _own, model, ...wanted } = first
+    const { configFiles: _files, kubeProxy: _values, oomScoreAdj: _score, ...rest } = again
+    const { configFiles: _none, kubeProxy: _flags, oomScoreAdj: _own, model, ...wanted } = first
     // Without a range the mode that goes by it is written as none.
     assert.deepEqual(rest, { ...wanted, model })
   }

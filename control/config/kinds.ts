@@ -10,6 +10,8 @@ export interface Kind<T> {
   read(value: unknown): T
   /** The value that the text of a flag stands for, unread; what does not fit stays the text. */
   fromText(text: string): unknown
+  /** The same as `read`, as far as JSON Schema says it. */
+  readonly schema: Readonly<Record<string, unknown>>
 }
 
 /** Any text, or one that a parser takes, which throws a `Refusal` for others. An empty one is not put to it. */
@@ -22,6 +24,7 @@ export function text(parse: (text: string) => unknown = () => undefined): Kind<s
       return value
     },
     fromText: (given) => given,
+    schema: { type: 'string' },
   }
 }
 
@@ -34,6 +37,7 @@ export function oneOf<const T extends string>(texts: readonly T[]): Kind<T | ''>
       return found ?? ''
     },
     fromText: (given) => given,
+    schema: { enum: texts },
   }
 }
 
@@ -44,6 +48,7 @@ export const BOOLEAN: Kind<boolean> = {
     return value
   },
   fromText: (given) => (given === 'true' ? true : given === 'false' ? false : given),
+  schema: { type: 'boolean' },
 }
 
 /** A whole number, both ends included. */
@@ -57,6 +62,7 @@ export function integer(min: number, max: number): Kind<number> {
       return value
     },
     fromText: numberOf,
+    schema: { type: 'integer', minimum: min, maximum: max },
   }
 }
 
@@ -70,6 +76,7 @@ export const NUMBER: Kind<number> = {
     return value
   },
   fromText: numberOf,
+  schema: { type: 'number' },
 }
 
 /** A duration as Go writes it; the value is spelled as Go spells it. */
@@ -81,6 +88,7 @@ export const DURATION: Kind<string> = {
     return durationText(milliseconds)
   },
   fromText: (given) => given,
+  schema: { type: 'string', pattern: '^([0-9.]+(ns|us|µs|ms|s|m|h))+$|^0$' },
 }
 
 /** A list of texts, or of such as a parser takes; as a flag with commas between them. */
@@ -92,6 +100,7 @@ export const TEXTS: Kind<readonly string[] | null> = {
     return value.length === 0 ? null : value
   },
   fromText: (given) => (given === '' ? [] : given.split(',').map((each) => each.trim())),
+  schema: { type: 'array', items: { type: 'string' } },
 }
 
 /** Names that are on or off; as a flag `A=true,B=false`. */
@@ -109,6 +118,25 @@ export const SWITCHES: Kind<Readonly<Record<string, boolean>>> = {
     if (pairs.some((pair) => pair === null)) return given
     return Object.fromEntries(pairs.map((pair) => [pair?.[1], pair?.[2] === 'true']))
   },
+  schema: { type: 'object', additionalProperties: { type: 'boolean' } },
+}
+
+/** The largest number of entries that the kernel's map attribute can hold. */
+const ENTRIES_MAX = 2 ** 32 - 1
+
+/** Maps and their numbers of entries. */
+export const SIZES: Kind<Readonly<Record<string, number>>> = {
+  zero: {},
+  read: (value) => {
+    const isMapping = typeof value === 'object' && value !== null && !Array.isArray(value)
+    const isSize = (each: unknown) =>
+      Number.isInteger(each) && Number(each) >= 1 && Number(each) <= ENTRIES_MAX
+    if (!isMapping || !Object.values(value).every(isSize))
+      throw new Refusal('It takes names of maps with their numbers of entries: {flows4: 65536}.')
+    return { ...value }
+  },
+  fromText: (given) => given,
+  schema: { type: 'object', additionalProperties: { type: 'integer', minimum: 1, maximum: ENTRIES_MAX } },
 }
 
 function numberOf(given: string): unknown {

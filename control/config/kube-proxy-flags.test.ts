@@ -3,6 +3,7 @@ import { describe, it, test } from 'node:test'
 import { type Commands, runProgram } from '../cli/program.ts'
 import { parseConfiguration } from './configuration.ts'
 import type { RunOptions } from './options.ts'
+import { SLUICE } from './sluice.ts'
 
 const FILE = `
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
@@ -16,6 +17,25 @@ bindAddress: "::"
 iptables: {syncPeriod: 10s, minSyncPeriod: 2s, masqueradeAll: true}
 `
 
+const OWN = `
+apiVersion: sluice.dev/v1alpha1
+kind: SluiceConfiguration
+apiServer: https://own:6443
+bpfRoot: /sys/fs/bpf/own
+cgroupRoot: /c
+netnsDir: /n
+attach: clsact
+socketLoadBalancing: all
+scheduler: random
+clientAddress: kube-proxy
+serviceNodePortRange: 20000-22767
+handoverTimeout: 10m
+externalInterfaces: [eth*, bond0]
+podInterfaces: [veth*]
+ignoreInterfaces: [docker0]
+mapSizes: {flows4: 1024, services: 64}
+`
+
 /** The options that `sluice run` is called with, or what is said instead. */
 async function read(line: string, text = FILE): Promise<RunOptions | string> {
   let result: RunOptions | string = ''
@@ -25,7 +45,8 @@ async function read(line: string, text = FILE): Promise<RunOptions | string> {
     cleanup: async ({ bpfRoot }) => {
       result = `clean-up of ${bpfRoot}`
     },
-    readConfiguration: async (path) => ({ ...parseConfiguration(text, path), path, text }),
+    readConfiguration: async (paths) =>
+      parseConfiguration(paths.map((path) => ({ path, text: path === '/own' ? OWN : text }))),
     run: async (options) => {
       result = options
     },
@@ -139,7 +160,7 @@ test('beside a file some flags count, the others are named, and what is Sluiceâ€
   assert.deepEqual(file.model.detectLocal, { mode: 'ClusterCIDR', cidrs: { ipv4: '10.244.0.0/16' } })
   assert.deepEqual(file.pacing, { syncPeriodMs: 10_000, minSyncPeriodMs: 2000 })
   assert.deepEqual([file.model.masqueradeAll, file.metricsBindAddress?.address], [true, '::1'])
-  assert.deepEqual(file.configFile, { path: '/f', text: FILE })
+  assert.deepEqual(file.configFiles, [{ path: '/f', text: FILE }])
 
   const both = await options(
     '--config /f --hostname-override n1 --master m --v 5 --logging-format text --cluster-cidr 10.0.0.0/8 --proxy-mode bpf ' +
@@ -160,4 +181,75 @@ test('beside a file some flags count, the others are named, and what is Sluiceâ€
 
 test('a folder of manifests goes before the cluster that the file names', async () => {
   assert.deepEqual((await options('--config /f --source files:/m')).source, { kind: 'files', folder: '/m' })
+})
+
+describe('our own configuration', () => {
+  it('says what its options say', async () => {
+    const own = await options('--config /own')
+    const flags = await options(
+      '--api-server https://own:6443 --bpf-root /sys/fs/bpf/own --cgroup-root /c --netns-dir /n --attach clsact ' +
+        '--socket-load-balancing all --scheduler random --client-address kube-proxy --handover-timeout 10m ' +
+        '--service-node-port-range 20000-22767 --external-interfaces eth*,bond0 --pod-interfaces veth* ' +
+        '--ignore-interfaces docker0 --map-size flows4=1024 --map-size services=64',
+    )
+    assert.deepEqual(own, { ...flags, configFiles: own.configFiles })
+    const unsaid = Object.keys(SLUICE).filter((name) => !OWN.includes(`\n${name}: `))
+    assert.deepEqual(unsaid, [])
+  })
+
+  it('goes behind an option that is given', async () => {
+    const { bpfRoot, attach, mapSizes, source, model } = await options(
+      '--config /own --bpf-root /sys/fs/bpf/x --attach tcx --map-size flows4=2 --master m:1',
+    )
+    assert.deepEqual([bpfRoot, attach, mapSizes], ['/sys/fs/bpf/x', 'tcx', { flows4: 2 }])
+    assert.deepEqual(source, { kind: 'kubernetes', kubeconfig: undefined, apiServer: 'm:1' })
+    assert.equal(model.clientAddress, 'kube-proxy')
+  })
+
+  it('leaves kube-proxyâ€™s flags in force, which are none of its business', async () => {
+    const { warnings, proxyMode, model, pacing } = await options(
+      '--config /own --proxy-mode iptables --cluster-cidr 10.244.0.0/16 --iptables-sync-period 9s',
+    )
+    assert.deepEqual([warnings, proxyMode, pacing.syncPeriodMs], [[], 'iptables', 9000])
+    assert.deepEqual(model.detectLocal, { mode: 'ClusterCIDR', cidrs: { ipv4: '10.244.0.0/16' } })
+  })
+
+  it('stands beside kube-proxyâ€™s, in a file of its own or as another document', async () => {
+    const two = await options('--config /f --config /own')
+    const one = await options('--config /f', `${FILE}---\n${OWN}`)
+    for (const { nodeName, proxyMode, bpfRoot, attach } of [one, two]) {
+      assert.deepEqual(
+        [nodeName, proxyMode, bpfRoot, attach],
+        ['of-the-file', 'iptables', '/sys/fs/bpf/own', 'clsact'],
+      )
+    }
+  })
+
+  it('says nothing when it is empty', async () => {
+    const head = 'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfiguration\n'
+    const empty = await options('--config /f', head)
+    assert.deepEqual(empty, { ...(await options('')), configFiles: empty.configFiles })
+  })
+})
+
+test('what is wrong in several documents and files is told at once, with its lines', async () => {
+  const text = `${FILE}oomScoreAdj: 5000
+---
+apiVersion: sluice.dev/v1alpha1
+kind: SluiceConfiguration
+mapSizes: {flows4: 0}
+handoverTimeout: soon
+attach: glue
+colour: red
+`
+  const said = String(await read('--config /f --config /own', text))
+  assert.deepEqual(said.trim().split('\n'), [
+    'sluice: --config /f has a field that cannot be used:',
+    '  line 11, oomScoreAdj: got 5000. It takes a whole number from -1000 to 1000.',
+    '--config /own: there is a SluiceConfiguration already, and it takes one',
+    '--config /f has 3 fields that cannot be used:',
+    '  line 15, mapSizes: got {"flows4":0}. It takes names of maps with their numbers of entries: {flows4: 65536}.',
+    '  line 16, handoverTimeout: got "soon". It takes a duration such as 24h, 1h30m or 90s.',
+    '  line 17, attach: got "glue". It takes auto, tcx, clsact.',
+  ])
 })

@@ -85,8 +85,8 @@ export interface RunOptions extends RootOption, ServerOptions, ProxyOptions {
   readonly oomScoreAdj: number | undefined
   /** The configuration in kube-proxy's terms: a file's, or what flags make of the usual one. */
   readonly kubeProxy: KubeProxyValues
-  /** The file that it is from. */
-  readonly configFile: ConfigFile | undefined
+  /** The files that it is from, and what is ours. */
+  readonly configFiles: readonly ConfigFile[]
   /** Only this is to be done: the configuration is written there. */
   readonly writeConfigTo: string | undefined
 }

@@ -4,10 +4,9 @@ import { familyOf } from '../model/address.ts'
 import type { Configuration } from './configuration.ts'
 import { type DevicePatterns, devicePatterns } from './device-options.ts'
 import { KUBE_PROXY, type KubeProxyValues } from './kube-proxy.ts'
-import { type FlagTexts, flagsBesideConfig, readFlags } from './kube-proxy-flags.ts'
+import { type FlagTexts, flagsBesideConfig, type ReadFlags, readFlags } from './kube-proxy-flags.ts'
 import { type PortRange, parseNodePortAddresses } from './node-port-options.ts'
 import {
-  type ConfigFile,
   type PacingOptions,
   parseNodeName,
   type RunOptions,
@@ -24,6 +23,7 @@ import {
   type ReadServerOptions,
   serverOptions,
 } from './server-options.ts'
+import { ownOptions } from './sluice.ts'
 import { DEFAULT_TIMEOUTS, flowTimeouts, parseTimeout, type ReadTimeouts } from './timeouts.ts'
 import { modelSettings, parseClusterCidr, type ReadTrafficOptions } from './traffic-options.ts'
 
@@ -62,7 +62,7 @@ export interface Given {
   /** Whether an API server that nobody names is the one that the kubelet does. */
   readonly isInPod: boolean
   /** What `--config` says. */
-  readonly configuration?: Configuration & ConfigFile
+  readonly configuration?: Configuration
 }
 
 /**
@@ -71,9 +71,13 @@ export interface Given {
  * @throws Refusal for what does not go together, or cannot be used
  */
 export function runOptions(given: Given): RunOptions {
-  const { configuration, flags, texts, isInPod } = given
-  const { values, warnings } = configuration ?? readFlags(texts)
-  const read = configuration === undefined ? withPorts(given, values) : withFile(given, values)
+  const { configuration, flags, isInPod } = given
+  const { values, warnings } = sayings(given)
+  const isOfFile = configuration?.kubeProxy !== undefined
+  const read = {
+    ...(isOfFile ? withFile(given, values) : withPorts(given, values)),
+    ...(configuration?.sluice === undefined ? {} : ownOptions(configuration.sluice, flags)),
+  }
   const { bpfRoot, cgroupRoot, attach, socketLoadBalancing, netnsDir, loggingFormat } = read
   const proxy = proxyOptions(read)
   const model = modelSettings(read.proxyMode === 'nftables' ? withNftablesDefault(read) : read)
@@ -91,23 +95,26 @@ export function runOptions(given: Given): RunOptions {
     timeouts: flowTimeouts(read),
     ...serverOptions(read),
     ...proxy,
-    warnings: [
-      ...(configuration === undefined ? [] : flagsBesideConfig(flags)),
-      ...warnings,
-      ...proxy.warnings,
-    ],
+    warnings: [...warnings, ...proxy.warnings],
     nodePortRange: read.serviceNodePortRange,
     devicePatterns: devicePatterns(read),
     verbosity: read.v,
     loggingFormat,
     pacing: pacingOf(values, read.proxyMode),
-    oomScoreAdj:
-      configuration !== undefined || flags.includes('--oom-score-adj') ? values.oomScoreAdj : undefined,
+    oomScoreAdj: isOfFile || flags.includes('--oom-score-adj') ? values.oomScoreAdj : undefined,
     kubeProxy: values,
-    configFile:
-      configuration === undefined ? undefined : { path: configuration.path, text: configuration.text },
+    configFiles: configuration?.files ?? [],
     writeConfigTo: read.writeConfigTo || undefined,
   }
+}
+
+/** What is said in kube-proxy's terms: by a file, or by flags. */
+function sayings({ configuration, flags, texts }: Given): ReadFlags {
+  const { kubeProxy, warnings = [] } = configuration ?? {}
+  if (kubeProxy !== undefined)
+    return { values: kubeProxy, warnings: [...flagsBesideConfig(flags), ...warnings] }
+  const read = readFlags(texts)
+  return { values: read.values, warnings: [...warnings, ...read.warnings] }
 }
 
 /** Those that say where the objects are, of all. */

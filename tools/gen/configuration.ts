@@ -1,12 +1,13 @@
-/** docs/configuration.md, from the table of kube-proxy's configuration and from its flags. Pure. */
+/** docs/configuration.md and the JSON Schema of our own configuration, from the tables of what can be set. Pure. */
 
 import { type Field, fieldsOf } from '../../control/config/fields.ts'
 import { KUBE_PROXY } from '../../control/config/kube-proxy.ts'
 import { OTHER_FLAGS } from '../../control/config/kube-proxy-flags.ts'
+import { SLUICE, SLUICE_API_VERSION, SLUICE_KIND } from '../../control/config/sluice.ts'
 
-const INTRODUCTION = `<!-- Written by \`npm run gen\` from control/config/kube-proxy.ts. -->
+const INTRODUCTION = `<!-- Written by \`npm run gen\` from control/config/kube-proxy.ts and sluice.ts. -->
 
-# kube-proxy's configuration
+# The configuration
 
 The daemon reads the cluster's own \`KubeProxyConfiguration\` (kubeproxy.config.k8s.io/v1alpha1), as kubeadm writes it into the
 ConfigMap \`kube-proxy\`, unchanged:
@@ -23,7 +24,7 @@ ConfigMap \`kube-proxy\`, unchanged:
   instead. So is a field that does not exist, as kube-proxy tolerates it.
 - **Beside \`--config\`** kube-proxy's flags change nothing, and one warning names those that are given; but
   \`--hostname-override\`, \`--master\`, \`--v\`, \`--logging-format\`, \`--cleanup\` and \`--write-config-to\` count. So do all options of
-  Sluice's own that no field stands for: \`sluice run --help\` lists them. A folder of manifests (\`--source files:DIR\`) goes
+  Sluice's own: \`sluice run --help\` lists them. A folder of manifests (\`--source files:DIR\`) goes
   before the file's kubeconfig.
 - **When the file changes** the daemon ends, and whoever supervises it starts it with what the file says then. Traffic flows on
   meanwhile. The same content in another file, as when a ConfigMap is written anew, is no change, nor is a file that is gone.
@@ -49,12 +50,60 @@ two servers, 0 switches one off) are honoured. These change nothing:
 | --- | --- |
 `
 
+const OWN = `
+## Sluice's own configuration
+
+What kube-proxy's configuration has no field for is said by options of \`sluice run\`, or by a document of our own: after \`---\` in
+the same file, or in a file of its own that another \`--config\` names. Alone it leaves kube-proxy's flags in force. An option
+that is given goes before it. An editor finds its JSON Schema in
+[\`deploy/sluice-configuration.schema.json\`](../deploy/sluice-configuration.schema.json).
+
+\`\`\`yaml
+apiVersion: sluice.dev/v1alpha1
+kind: SluiceConfiguration
+socketLoadBalancing: all
+mapSizes: { flows4: 1048576, flows6: 1048576 }
+\`\`\`
+
+| field | option | usually | |
+| --- | --- | --- | --- |
+`
+
 export function emitConfigurationPage(): string {
   const fields = [...fieldsOf(KUBE_PROXY)].map(([path, field]) => fieldLine(path.join('.'), field))
+  const own = Object.entries<Field<unknown>>(SLUICE).map(([name, { flag, normal, means }]) => {
+    return `| \`${name}\` | \`${flag}\` | ${usualText(normal)} | ${means} |`
+  })
   const flags = Object.entries(OTHER_FLAGS).map(([flag, { told }]) => {
     return `| \`${flag}\` | ${told === undefined ? 'ignored' : `warned: ${told}`} |`
   })
-  return `${INTRODUCTION}${fields.join('\n')}\n${FLAGS}${flags.join('\n')}\n`
+  return `${INTRODUCTION}${fields.join('\n')}\n${FLAGS}${flags.join('\n')}\n${OWN}${own.join('\n')}\n`
+}
+
+/** deploy/sluice-configuration.schema.json: our own configuration as JSON Schema. */
+export function emitConfigurationSchema(): string {
+  const fields = Object.entries<Field<unknown>>(SLUICE).map(([name, { kind, means, normal }]) => {
+    const usual = JSON.stringify(normal) === JSON.stringify(kind.zero) ? {} : { default: normal }
+    return [name, { description: means, ...kind.schema, ...usual }]
+  })
+  const schema = {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: SLUICE_KIND,
+    type: 'object',
+    required: ['apiVersion', 'kind'],
+    additionalProperties: false,
+    properties: {
+      apiVersion: { const: SLUICE_API_VERSION },
+      kind: { const: SLUICE_KIND },
+      ...Object.fromEntries(fields),
+    },
+  }
+  return `${withShortLists(JSON.stringify(schema, null, 2))}\n`
+}
+
+/** Lists of texts on one line, as the formatter has them. */
+function withShortLists(json: string): string {
+  return json.replace(/\[\s+("[^\]]*")\s+\]/g, (_, items: string) => `[${items.replace(/,\s+/g, ', ')}]`)
 }
 
 function fieldLine(

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { emitConfigurationPage } from './configuration.ts'
+import { emitConfigurationPage, emitConfigurationSchema } from './configuration.ts'
 import { emitDashboard } from './dashboard.ts'
 import { emitBase, emitInstall } from './deploy.ts'
 import { emitModule, type Families } from './emit.ts'
@@ -24,6 +24,7 @@ const MODULES: Readonly<Record<string, () => string>> = {
   'deploy/grafana/sluice.json': emitDashboard,
   'deploy/install.yaml': emitInstall,
   'deploy/kustomize/base/sluice.yaml': emitBase,
+  'deploy/sluice-configuration.schema.json': emitConfigurationSchema,
   'docs/configuration.md': emitConfigurationPage,
   'docs/metrics.md': emitMetricsPage,
   'docs/requirements.md': emitRequirementsPage,

@@ -12,6 +12,11 @@ import type { ServicePlan } from './objects.ts'
 const KUBEADM = join(import.meta.dirname, '../../control/config/testdata/kubeadm.yaml')
 const GET = join(import.meta.dirname, '../conformance/wire/http.ts')
 const WEB: ServicePlan = { name: 'web', clusterIP: '10.97.0.11', nodePort: 30_088, pods: ['p3'] }
+const OWN = `
+apiVersion: sluice.dev/v1alpha1
+kind: SluiceConfiguration
+socketLoadBalancing: all
+`
 const NODE_PORT = '192.168.1.11:30088'
 
 describe('the configuration that kubeadm writes', () => {
@@ -20,7 +25,9 @@ describe('the configuration that kubeadm writes', () => {
   let stage: Stage
   before(async () => {
     copyFileSync(KUBEADM, file)
-    stage = await startNodes({ services: [WEB], flags: ['--config', file] })
+    const own = join(folder, 'sluice.yaml')
+    writeFileSync(own, OWN)
+    stage = await startNodes({ services: [WEB], flags: ['--config', file, '--config', own] })
   })
   after(async () => {
     await stage[Symbol.asyncDispose]()
@@ -39,6 +46,7 @@ describe('the configuration that kubeadm writes', () => {
       .said()
       .split('\n')
       .filter((line) => line.includes(' WARN ') && line.includes('--config'))
+    assert.match(daemon().said(), / starting sluice .* socketLoadBalancing=all /)
     assert.equal(warnings.length, 1, warnings.join('\n'))
     assert.match(
       warnings[0] ?? '',
