@@ -200,7 +200,7 @@ async function runAs(read: ReadRunCommand, itself: Command, commands: Commands):
     return
   }
   const given = itself.options.filter(
-    (each) => itself.getOptionValueSource(each.attributeName()) === 'cli' && each.long,
+    (each) => each.long && ['cli', 'env'].includes(itself.getOptionValueSource(each.attributeName()) ?? ''),
   )
   const texts = Object.fromEntries(
     given.flatMap((each) => {

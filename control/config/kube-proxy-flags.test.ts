@@ -206,6 +206,19 @@ describe('our own configuration', () => {
     assert.equal(model.clientAddress, 'kube-proxy')
   })
 
+  it('goes behind a variable of the environment, as behind the option that it stands for', async () => {
+    const name = 'SLUICE_BPF_ROOT'
+    const before = process.env[name]
+    process.env[name] = '/sys/fs/bpf/env'
+    try {
+      assert.equal((await options('--config /own')).bpfRoot, '/sys/fs/bpf/env')
+      assert.equal((await options('--config /own --bpf-root /sys/fs/bpf/x')).bpfRoot, '/sys/fs/bpf/x')
+    } finally {
+      if (before === undefined) delete process.env[name]
+      else process.env[name] = before
+    }
+  })
+
   it('leaves kube-proxy’s flags in force, which are none of its business', async () => {
     const { warnings, proxyMode, model, pacing } = await options(
       '--config /own --proxy-mode iptables --cluster-cidr 10.244.0.0/16 --iptables-sync-period 9s',

@@ -55,7 +55,7 @@ export interface ReadRunOptions
 /** All that was given. */
 export interface Given {
   readonly read: ReadRunOptions
-  /** Flags on the command line, with their dashes. */
+  /** Flags on the command line, or in the environment, with their dashes. */
   readonly flags: readonly string[]
   /** Those of kube-proxy that are understood by a field of its configuration. */
   readonly texts: FlagTexts

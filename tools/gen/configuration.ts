@@ -55,7 +55,7 @@ const OWN = `
 
 What kube-proxy's configuration has no field for is said by options of \`sluice run\`, or by a document of our own: after \`---\` in
 the same file, or in a file of its own that another \`--config\` names. Alone it leaves kube-proxy's flags in force. An option
-that is given goes before it. An editor finds its JSON Schema in
+that is given goes before it, and so does a variable of the environment that stands for one. An editor finds its JSON Schema in
 [\`deploy/sluice-configuration.schema.json\`](../deploy/sluice-configuration.schema.json).
 
 \`\`\`yaml
