@@ -9,6 +9,7 @@ import {
   TrieContents,
 } from './fake-contents.ts'
 import type { FakePins } from './fake-pins.ts'
+import { RingContents } from './fake-ring.ts'
 import {
   type BatchResult,
   element,
@@ -18,6 +19,7 @@ import {
   type MapInfo,
   valueBytesOf,
 } from './map.ts'
+import type { RingCalls } from './ring.ts'
 import { MAP_FLAGS, type MapType, type UpdateMode } from './uapi.ts'
 
 const EPERM = 1
@@ -85,6 +87,8 @@ function makeContents({ name, type, keySize, valueBytes, maxEntries }: MapInfo, 
       return new TrieContents(maxEntries, keySize)
     case 'prog_array':
       return new ProgramContents(maxEntries, host.findProgram)
+    case 'ringbuf':
+      return new RingContents(maxEntries)
     case 'array':
     case 'percpu_array':
       try {
@@ -137,7 +141,11 @@ const LIMITS: Partial<Record<MapType, Limits>> = {
   percpu_array: { ...ARRAY, flags: FOR_PROGRAMS, valueSizeMax: PER_CPU_MAX },
   lpm_trie: { ...HASH, keySizeMin: 5, keySizeMax: 260, tooLarge: EINVAL },
   prog_array: { ...ARRAY, flags: 0, valueSizeMax: 4, tooLarge: EINVAL },
+  ringbuf: { flags: 0, keySizeMin: 0, keySizeMax: 0, valueSizeMax: 0, tooLarge: EINVAL },
 }
+
+/** A ring buffer is made of whole pages; how large these are is the machine's. */
+const PAGE_SIZE = 4096
 
 /** 0, or the errno with which the kernel refuses a map of this make. */
 function refusal({ name, type, keySize, valueSize, maxEntries, flags = 0 }: MapDefinition): number {
@@ -150,7 +158,9 @@ function refusal({ name, type, keySize, valueSize, maxEntries, flags = 0 }: MapD
   if (isOnDemand && (type === 'lru_hash' || type === 'lru_percpu_hash')) return ENOTSUPP
   if (!isWord(maxEntries) || maxEntries === 0) return EINVAL
   if (keySize < limits.keySizeMin || keySize > limits.keySizeMax) return EINVAL
-  if (valueSize === 0 || (type === 'prog_array' && valueSize !== 4)) return EINVAL
+  if (type === 'ringbuf') {
+    if (maxEntries % PAGE_SIZE !== 0 || (maxEntries & (maxEntries - 1)) !== 0) return EINVAL
+  } else if (valueSize === 0 || (type === 'prog_array' && valueSize !== 4)) return EINVAL
   return valueSize > limits.valueSizeMax ? limits.tooLarge : 0
 }
 
@@ -232,6 +242,7 @@ export class FakeMapCalls implements MapCalls {
   }
 
   *chunks(capacity: number): IterableIterator<MapChunk> {
+    if (this.#contents instanceof RingContents) throw new BpfError('iteration', this.#subject, ENOTSUPP)
     for (const chunk of this.#contents.chunks(capacity)) {
       if (this.#isClosed) throw new BpfError('use', this.#subject, EBADF, 'it is closed')
       yield chunk
@@ -246,6 +257,12 @@ export class FakeMapCalls implements MapCalls {
     if (!(this.#contents instanceof ArrayContents)) throw new BpfError('mmap', this.#subject, ENOTSUPP)
     this.#memory = this.#contents.map()
     return this.#memory
+  }
+
+  openRing(): RingCalls {
+    if (this.#descriptor.readOnly) throw new BpfError('mmap', this.#subject, EACCES)
+    if (!(this.#contents instanceof RingContents)) throw new BpfError('mmap', this.#subject, ENOTSUPP)
+    return this.#contents.open()
   }
 
   pin(path: string): void {

@@ -5,6 +5,7 @@ import { BpfError } from './errors.ts'
 import { type FakeMap, FakeMapCalls, type FakeMapHost, makeFakeMap } from './fake-map.ts'
 import { FakePins } from './fake-pins.ts'
 import { type FakeProgram, FakeProgramCalls, type FakeTestRun, fakeProgramInfo } from './fake-program.ts'
+import { RingContents } from './fake-ring.ts'
 import type { Kernel } from './kernel.ts'
 import { BpfMap, type MapDefinition } from './map.ts'
 import {
@@ -115,6 +116,20 @@ export class FakeKernel implements Kernel {
     }
     pinNewMaps(object, pinnedMaps)
     return object
+  }
+
+  /**
+   * Writes a record into a ring buffer, as a program would. False when there is no room for it.
+   *
+   * @param map One of this kernel's
+   * @param discarded It takes its room, and readers pass it over
+   */
+  writeRing(map: BpfMap, record: Uint8Array, { discarded = false } = {}): boolean {
+    const found = this.#descriptors.get(map.fd)
+    if (found?.kind !== 'map' || !(found.contents instanceof RingContents)) {
+      throw new TypeError(`map ${map.name} is no ring buffer of this kernel`)
+    }
+    return found.contents.write(record, discarded)
   }
 
   /** The pinned maps that exist, by name. Throws when one of them does not fit. */

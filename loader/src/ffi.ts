@@ -101,6 +101,7 @@ export interface Libc {
   fcntl(fd: number, command: number, type: 'int', argument: number): number
   mmap(address: null, length: number, protection: number, flags: number, fd: number, offset: number): Pointer
   munmap(address: Pointer, length: number): number
+  getpagesize(): number
   socket(domain: number, type: number, protocol: number): number
   bind(fd: number, address: Uint8Array, length: number): number
   send(fd: number, buffer: Uint8Array, length: number, flags: number): number
@@ -177,6 +178,7 @@ const LIBC_SIGNATURES: Record<keyof Libc, Signature> = {
   fcntl: ['int', 'int', 'int', '...'],
   mmap: ['void *', 'void *', 'size_t', 'int', 'int', 'int', 'int64'],
   munmap: ['int', 'void *', 'size_t'],
+  getpagesize: ['int'],
   socket: ['int', 'int', 'int', 'int'],
   bind: ['int', 'int', 'void *', 'uint32'],
   send: ['int64', 'int', 'void *', 'size_t', 'int'],

@@ -88,6 +88,7 @@ export {
 } from './process.ts'
 export { BpfProgram, type TestRunOptions, type TestRunResult } from './program.ts'
 export { kernelRelease } from './release.ts'
+export { RingReader } from './ring.ts'
 export { type GlobalSpec, type MapSpec, type ObjectSpec, type ProgramSpec, readSpec } from './spec.ts'
 export { type TypedMap, typedMap } from './typed-map.ts'
 export {

@@ -1,7 +1,8 @@
 /** Maps of the kernel, by way of libbpf. */
 import { Descriptor, infoName, objectInfo, openExistingPin, pinDescriptor, removePin } from './descriptor.ts'
 import { BpfError } from './errors.ts'
-import { errno, type Libbpf, libbpf, libc, type Pointer, viewOf } from './ffi.ts'
+import { type Libbpf, libbpf } from './ffi.ts'
+import { KernelRing } from './kernel-ring.ts'
 import {
   type BatchResult,
   BpfMap,
@@ -12,16 +13,15 @@ import {
   roundUp,
   valueBytesOf,
 } from './map.ts'
+import { Mapping } from './mapping.ts'
 import { memoryLockHint, raiseMemoryLock } from './memory-lock.ts'
+import type { RingCalls } from './ring.ts'
 import { mapTypeName, mapTypeNumber, UPDATE_MODES, type UpdateMode } from './uapi.ts'
 
 const ENOENT = 2
 const ENOSPC = 28
 const EOPNOTSUPP = 95
 const ENOTSUPP = 524
-const PAGE_SIZE = 4096
-const PROT_READ_WRITE = 3
-const MAP_SHARED = 1
 const CREATE_OPTIONS_SIZE = 48
 
 /** Opens a pinned map. Throws BpfError, with `errnoName` ENOENT when nothing is pinned there. */
@@ -183,6 +183,10 @@ class KernelMapCalls implements MapCalls {
     return this.#memory.buffer
   }
 
+  openRing(): RingCalls {
+    return new KernelRing(this.fd, this.#info.maxEntries, this.#subject)
+  }
+
   pin(path: string): void {
     pinDescriptor(this.fd, path, this.#subject)
   }
@@ -195,26 +199,6 @@ class KernelMapCalls implements MapCalls {
     this.#memory?.close()
     this.#memory = undefined
     this.#descriptor.close()
-  }
-}
-
-/** Memory of a map, mapped into the process. */
-class Mapping {
-  readonly buffer: ArrayBuffer
-  readonly #address: Pointer
-  readonly #length: number
-
-  constructor(fd: number, size: number, subject: string) {
-    this.#length = roundUp(size, PAGE_SIZE)
-    this.#address = libc().mmap(null, this.#length, PROT_READ_WRITE, MAP_SHARED, fd, 0)
-    if (BigInt.asIntN(64, this.#address) === -1n) throw new BpfError('mmap', subject, errno())
-    this.buffer = viewOf(this.#address, this.#length)
-  }
-
-  close(): void {
-    // Detaches the buffer, so that no view can touch memory that is gone.
-    this.buffer.transfer(0)
-    libc().munmap(this.#address, this.#length)
   }
 }
 

@@ -1,5 +1,6 @@
 /** A map: keys and values as bytes. What it asks for is done by the kernel, or by a fake of it. */
 import { BatchError, BpfError } from './errors.ts'
+import { type RingCalls, RingReader } from './ring.ts'
 import { isPerCpu, MAP_FLAGS, type MapType, type UpdateMode } from './uapi.ts'
 
 const ENOENT = 2
@@ -13,10 +14,11 @@ export interface MapDefinition {
   /** At most 15 characters. */
   readonly name: string
   readonly type: MapType
-  /** Bytes. */
+  /** Bytes; of a ring buffer 0, as the next. */
   readonly keySize: number
   /** Bytes. */
   readonly valueSize: number
+  /** Of a ring buffer its bytes: a power of two of whole pages. */
   readonly maxEntries: number
   /** `BPF_F_…` of map creation; 0 when left out. */
   readonly flags?: number
@@ -61,6 +63,8 @@ export interface MapCalls {
   chunks(capacity: number): IterableIterator<MapChunk>
   /** The bytes of an array, the same at every call. Throws BpfError. */
   memory(): ArrayBuffer
+  /** A ring buffer, to be read. Throws BpfError. */
+  openRing(): RingCalls
   /** Throws BpfError. */
   pin(path: string): void
   unpin(path: string): boolean
@@ -222,6 +226,20 @@ export class BpfMap implements Disposable {
       )
     }
     return new Uint8Array(this.#open.memory(), 0, roundUp(this.valueSize, 8) * this.maxEntries)
+  }
+
+  /**
+   * Reads a ring buffer: hands over a copy of each record that programs write, in their order, on the event loop. One
+   * reader at a time: what it has read is gone for all. A record that found no room is lost, and only the program that
+   * wrote it knows.
+   *
+   * @param received Must not throw: nobody would catch it
+   */
+  readRing(received: (record: Uint8Array) => void): RingReader {
+    if (this.type !== 'ringbuf') {
+      throw new TypeError(`map ${this.name} is of type ${this.type}: only a ring buffer has records`)
+    }
+    return new RingReader(this.#open.openRing(), received)
   }
 
   /** Pins the map, so that it outlives the process. */

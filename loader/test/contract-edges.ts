@@ -54,6 +54,10 @@ const REFUSED: readonly (readonly [errnoName: string, definition: Partial<MapDef
   ['EINVAL', { type: 'lpm_trie', keySize: 8, valueSize: 1 << 22, flags: noPrealloc }],
   ['EINVAL', { type: 'prog_array', valueSize: 8 }],
   ['EINVAL', { type: 'prog_array', flags: noPrealloc }],
+  ['EINVAL', { type: 'ringbuf', maxEntries: 4096 }],
+  ['EINVAL', { type: 'ringbuf', keySize: 0, valueSize: 0, maxEntries: 2048 }],
+  ['EINVAL', { type: 'ringbuf', keySize: 0, valueSize: 0, maxEntries: 12_288 }],
+  ['EINVAL', { type: 'ringbuf', keySize: 0, valueSize: 0, maxEntries: 4096, flags: noPrealloc }],
 ]
 
 function typed(world: World): void {

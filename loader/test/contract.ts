@@ -6,6 +6,7 @@ import { edges } from './contract-edges.ts'
 import { hashes } from './contract-hashes.ts'
 import { objects } from './contract-objects.ts'
 import { pins } from './contract-pins.ts'
+import { rings } from './contract-rings.ts'
 
 /** Where the suite runs. */
 export interface World {
@@ -25,6 +26,7 @@ export function contract(world: World): void {
   edges(world)
   pins(world)
   objects(world)
+  rings(world)
 }
 
 /** Words of the host as bytes. */
