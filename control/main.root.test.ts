@@ -268,7 +268,7 @@ describe('the life of a daemon', () => {
   it('follows an edit, with one line for it', async () => {
     await afterKill(async (daemon) => {
       save('api.yaml', service('api', '10.96.0.11'), slice('api', ['10.244.1.3', '10.244.1.4']))
-      await daemon.says(/DEBUG synced services=test\/api /)
+      await daemon.says(/DEBUG synced services="test\/api \+10\.244\.1\.4:\d+" /)
       assert.deepEqual(backendsByService()['test/api'], ['10.244.1.3', '10.244.1.4'])
     })
   })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { createLog } from '../log.ts'
-import type { DesiredState } from '../model/types.ts'
+import type { DesiredState, ServicePort } from '../model/types.ts'
 import type { SyncOutcome } from '../sync/parts.ts'
 import { amountText, createSyncLog, problemText } from './sync-log.ts'
 
@@ -26,18 +26,35 @@ function start() {
   return { lines, observer, synced, firsts: () => firsts }
 }
 
-it('says in one line what a change came to', () => {
+/** A cluster of services with so many endpoints each. */
+function state(endpoints: Readonly<Record<string, number>>): DesiredState {
+  const services = Object.entries(endpoints).map(([key, count]): [string, readonly ServicePort[]] => {
+    const indexes = Array.from({ length: count }, (_, i) => i)
+    const backends = indexes.map((i) => ({ address: `10.0.0.${i}`, port: 80, onNode: false, weight: 1 }))
+    return [key, [{ backends, cluster: indexes, local: [] } as unknown as ServicePort]]
+  })
+  return { ...nothing, services: new Map(services) } as DesiredState
+}
+
+it('says in one line what a change of one endpoint is, and what it came to', () => {
   const { lines, synced } = start()
-  synced({})
-  assert.deepEqual(lines, [
-    'DEBUG synced services=default/web written=3 deleted=1 failed=0 durationMs=1.2 waitedMs=12.4\n',
+  synced({ changed: undefined, desired: state({ 'default/web': 2 }) })
+  synced({ desired: state({ 'default/web': 3 }) })
+  synced({ desired: state({}) })
+  assert.deepEqual(lines.slice(1), [
+    'DEBUG synced services="default/web +10.0.0.2:80" written=3 deleted=1 failed=0 durationMs=1.2 waitedMs=12.4\n',
+    'DEBUG synced services="default/web is gone" written=3 deleted=1 failed=0 durationMs=1.2 waitedMs=12.4\n',
   ])
 })
 
 it('names the first of many services', () => {
   const { lines, synced } = start()
-  synced({ changed: new Set(['a/1', 'a/2', 'a/3', 'a/4', 'a/5', 'a/6', 'a/7']) })
-  assert.match(lines[0] ?? '', /services="a\/1,a\/2,a\/3,a\/4,a\/5,and 2 more"/)
+  const keys = ['a/1', 'a/2', 'a/3', 'a/4', 'a/5', 'a/6', 'a/7']
+  synced({ changed: new Set(keys), desired: state(Object.fromEntries(keys.map((key) => [key, 1]))) })
+  assert.match(
+    lines[0] ?? '',
+    /services="a\/1 is new, with 1 endpoint,.*,a\/5 is new, with 1 endpoint,and 2 more"/,
+  )
 })
 
 it('tells of the first sync to who waits for it', () => {

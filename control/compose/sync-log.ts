@@ -4,6 +4,7 @@ import { counted } from '../cli/names.ts'
 import type { Logger } from '../log.ts'
 import type { DesiredState } from '../model/types.ts'
 import type { AnyProblem, SyncObserver, SyncOutcome } from '../sync/parts.ts'
+import { changeText } from './change-text.ts'
 
 /** So many services are named on a line; the others are counted. */
 const NAMES_SHOWN = 5
@@ -15,12 +16,17 @@ const REFUSALS_SHOWN = 5
 export function createSyncLog(log: Logger, onFirst: (desired: DesiredState) => void): SyncObserver {
   const refusals = new Refusals(log)
   let failures = 0
+  /** What the kernel was last told, as far as anybody reads what is different. */
+  let before: DesiredState | undefined
   return {
     synced(outcome) {
       if (failures > 0) log.info('syncs go through again', { failures })
       failures = 0
       refusals.told(outcome.report.failed, outcome.changed === undefined)
-      log.debug(...syncLine(outcome))
+      if (log.isDebug) {
+        log.debug(...syncLine(outcome, before))
+        before = outcome.desired
+      }
       if (outcome.first) onFirst(outcome.desired)
     },
     failed(error, retryInMs) {
@@ -71,7 +77,10 @@ class Refusals {
   }
 }
 
-function syncLine({ report, changed, waitedMs }: SyncOutcome): [string, Record<string, unknown>] {
+function syncLine(
+  { report, desired, changed, waitedMs }: SyncOutcome,
+  before: DesiredState | undefined,
+): [string, Record<string, unknown>] {
   const { written, deleted, failed } = report
   const counts = {
     written,
@@ -81,9 +90,11 @@ function syncLine({ report, changed, waitedMs }: SyncOutcome): [string, Record<s
     waitedMs: round(waitedMs),
   }
   if (changed === undefined) return ['synced all services', counts]
-  const names = [...changed].slice(0, NAMES_SHOWN)
-  const more = changed.size - names.length
-  return ['synced', { services: more === 0 ? names : [...names, `and ${more} more`], ...counts }]
+  const texts = [...changed]
+    .slice(0, NAMES_SHOWN)
+    .map((key) => changeText(key, before?.services.get(key), desired.services.get(key)))
+  const more = changed.size - texts.length
+  return ['synced', { services: more === 0 ? texts : [...texts, `and ${more} more`], ...counts }]
 }
 
 /** `Service default/web, spec.ports[0].port: 0 is no port (web.yaml:12)`. */
