@@ -5,60 +5,58 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
 import { capabilityNames, effectiveCapabilities } from '../loader/src/process.ts'
 import type { ContainerLimits, Stage } from '../tools/cluster/index.ts'
-import { NODES, prepareContainers, setStage } from '../tools/cluster/index.ts'
+import { NODES, setStage } from '../tools/cluster/index.ts'
 import { eventually, eventuallyFrom } from '../tools/scenarios/kit.ts'
 import { manifest } from '../tools/scenarios/objects.ts'
-import { type Container, fromChart, fromInstall, type PodSpec, podSpecOf } from './manifests.ts'
+import { fromChart, fromInstall, type PodSpec, podSpecOf } from './manifests.ts'
+import { Pods } from './pods.ts'
 import { alertRules, dashboardQueries, type Selector, selectorsOf } from './queries.ts'
 
 const CLUSTER_IP = '10.97.0.1'
 const NODE_PORT = 31_001
 const PODS = ['p1', 'p3', 'p5', 'p6'] as const
-const MODE = '--proxy-mode='
 const WEB = { name: 'web', clusterIP: CLUSTER_IP, nodePort: NODE_PORT, pods: PODS } as const
 /** Nothing can be done with this address. */
 const UNUSABLE = manifest({ name: 'bad', clusterIP: '10.97.0.2', externalIPs: ['192.0.2.999'] })
 
-const WAYS: readonly (readonly [name: string, pod: PodSpec, dataplane: 'bpf' | 'iptables'])[] = [
-  ['install.yaml', podSpecOf(fromInstall()), 'bpf'],
-  ['old kernels', podSpecOf(fromChart({ oldKernels: true })), 'bpf'],
-  ['sockets of pods', podSpecOf(fromChart({ podSockets: true })), 'bpf'],
-  ['iptables', podSpecOf(fromChart({ proxyMode: 'iptables' })), 'iptables'],
+interface Way {
+  readonly name: string
+  readonly pod: PodSpec
+  readonly dataplane: 'bpf' | 'iptables'
+  /** What it says when it has taken away what the one before it left. */
+  readonly takesOver?: RegExp
+}
+
+/** One after the other on one node, as somebody would who tries them all. */
+const WAYS: readonly Way[] = [
+  { name: 'iptables', pod: podSpecOf(fromChart({ proxyMode: 'iptables' })), dataplane: 'iptables' },
+  {
+    name: 'install.yaml, after iptables',
+    pod: podSpecOf(fromInstall()),
+    dataplane: 'bpf',
+    takesOver: /removed the rules of the iptables dataplane/,
+  },
+  { name: 'old kernels', pod: podSpecOf(fromChart({ oldKernels: true })), dataplane: 'bpf' },
+  { name: 'sockets of pods', pod: podSpecOf(fromChart({ podSockets: true })), dataplane: 'bpf' },
+  {
+    name: 'iptables, after eBPF',
+    pod: podSpecOf(fromChart({ proxyMode: 'iptables' })),
+    dataplane: 'iptables',
+    takesOver: /removed what the eBPF dataplane had/,
+  },
 ]
-
-/** What is to be mounted of the node, and is not there: made, and left, as the lock of iptables is by iptables. */
-function makeMissing(volumes: PodSpec['volumes']): void {
-  for (const { hostPath } of volumes) {
-    if (hostPath.type === 'FileOrCreate') closeSync(openSync(hostPath.path, 'a'))
-    if (hostPath.type === 'DirectoryOrCreate') mkdirSync(hostPath.path, { recursive: true })
-  }
-}
-
-/** What the manifest says, of a container of a pod. */
-function limitsOf({ securityContext, volumeMounts }: Container): ContainerLimits {
-  const { capabilities, readOnlyRootFilesystem, seccompProfile } = securityContext
-  assert.deepEqual(capabilities.drop, ['ALL'])
-  assert.ok(readOnlyRootFilesystem)
-  return {
-    capabilities: capabilities.add,
-    writable: volumeMounts.filter(({ readOnly }) => readOnly !== true).map(({ mountPath }) => mountPath),
-    // With SYS_ADMIN the runtime's filter has hardly anything to refuse.
-    filtered: seccompProfile.type === 'RuntimeDefault' && !capabilities.add.includes('SYS_ADMIN'),
-  }
-}
 
 describe('the daemon with what its manifest gives it', () => {
   let stage: Stage
-  let containerOf: (limits: ContainerLimits) => readonly string[]
+  let pods: Pods
   before(async () => {
     const options = { source: 'kubernetes', examples: ['nodes'], brNetfilter: 1 } as const
     stage = await setStage({ prefix: `slt${process.pid}`, ...options })
-    containerOf = await prepareContainers(stage.folder)
-    for (const [, { volumes }] of WAYS) makeMissing(volumes)
+    pods = await Pods.prepare(stage)
   })
   after(async () => await stage?.[Symbol.asyncDispose]())
 
@@ -67,31 +65,48 @@ describe('the daemon with what its manifest gives it', () => {
 
   /** After the end points have been asked that are counted. */
   async function scrape(): Promise<string> {
-    const node = stage.cluster.node('n1')
     const urls = ['10256/healthz', '10256/livez', '10249/metrics'].map((end) => `http://127.0.0.1:${end}`)
-    const { stdout } = await node.exec(['curl', '-s', ...urls])
+    const { stdout } = await pods.node.exec(['curl', '-s', ...urls])
     return stdout
   }
 
-  for (const [name, pod, dataplane] of WAYS) {
+  async function routesLocalnet(): Promise<string> {
+    const { stdout } = await stage.cluster
+      .node('n1')
+      .exec(['sysctl', '-n', 'net.ipv4.conf.all.route_localnet'])
+    return stdout.trim()
+  }
+
+  /** The commands that only read work beside the daemon, with what it has. */
+  async function assertTells(pod: PodSpec): Promise<void> {
+    for (const command of ['services', 'backends', 'flows', 'probe']) {
+      const { code, stdout, stderr } = await pods.exec(pod, command)
+      assert.equal(code, 0, `${command}: ${stderr}`)
+      assert.match(stdout, command === 'probe' ? /eBPF/ : /scenario\/web/, command)
+    }
+  }
+
+  for (const { name, pod, dataplane, takesOver } of WAYS) {
     test(`${name}: it starts, and connections are made`, async () => {
-      const [container] = pod.containers
-      const limits = limitsOf(container)
       stage.write('web', manifest(WEB))
-      const mode = container.args.find((arg) => arg.startsWith(MODE)) ?? ''
-      const daemon = stage.daemonWith('n1', [mode], containerOf(limits))
+      const daemon = pods.daemon(pod)
       await daemon.startUntilReady(60_000)
       try {
-        assertConfined(Number(daemon.pid), limits)
+        assertConfined(Number(daemon.pid), pods.limitsOf(pod))
         assert.match(daemon.said(), new RegExp(`the dataplane is ${dataplane}:`))
+        if (takesOver !== undefined) await daemon.untilSaid(takesOver)
         const { cluster } = stage
+        // Nothing but rules of iptables needs it.
+        assert.equal(await routesLocalnet(), dataplane === 'iptables' ? '1' : '0')
         const count = 60
         const asked = [
           [cluster.pod('p2'), `${CLUSTER_IP}:80`],
           [cluster.node('n1'), `${CLUSTER_IP}:80`],
+          [cluster.node('n1'), `127.0.0.1:${NODE_PORT}`],
           [cluster.client, `${NODES.n1.ipv4}:${NODE_PORT}`],
         ] as const
         for (const [member, to] of asked) await eventuallyFrom(() => member.request({ to, count }), PODS)
+        if (dataplane === 'bpf') await assertTells(pod)
         stage.write('bad', UNUSABLE)
         stage.write('web', changedNow(manifest({ ...WEB, pods: [...PODS, 'p2'] })))
         await eventually('the metrics tell of both', async () => {
@@ -115,10 +130,11 @@ describe('the daemon with what its manifest gives it', () => {
   })
 
   test('install.yaml: with any of its capabilities less it does not start, and says which', async () => {
-    const limits = limitsOf(podSpecOf(fromInstall()).containers[0])
+    const pod = podSpecOf(fromInstall())
+    const limits = pods.limitsOf(pod)
     for (const lacking of limits.capabilities) {
       const capabilities = limits.capabilities.filter((name) => name !== lacking)
-      const daemon = stage.daemonWith('n1', [], containerOf({ ...limits, capabilities }))
+      const daemon = pods.daemon(pod, { ...limits, capabilities })
       let end: string | undefined
       daemon.start()
       void daemon.ended().then((how) => {
@@ -173,5 +189,8 @@ function assertConfined(pid: number, { capabilities, filtered, writable }: Conta
   const written = mounts
     .map((line) => line.split(' '))
     .filter(([, , , , path = '', options = '']) => /^rw\b/.test(options) && !/^\/(dev|proc)(\/|$)/.test(path))
-  assert.deepEqual([...new Set(written.map(([, , , , path]) => path))].sort(), writable.toSorted())
+  assert.deepEqual(
+    [...new Set(written.map(([, , , , path]) => path))].sort(),
+    writable.map(({ to }) => to).sort(),
+  )
 }

@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import {
+  accessSync,
+  constants,
   cpSync,
   existsSync,
   mkdirSync,
@@ -37,6 +39,8 @@ import { problemsOf } from './validate.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const DOCKERFILE = readFileSync(join(import.meta.dirname, 'Dockerfile'), 'utf8')
+const COMMAND_FILE = join(import.meta.dirname, 'sluice')
+const COMMAND = readFileSync(COMMAND_FILE, 'utf8')
 
 const objects = fromInstall()
 const podSpec = podSpecOf(objects)
@@ -181,6 +185,14 @@ test('install.yaml: the image is of this version, and the Dockerfile says how to
   assert.ok(DOCKERFILE.includes(`-t ${image} `))
 })
 
+test('Dockerfile: what it starts is its own command, which can be executed', () => {
+  assert.match(DOCKERFILE, /^WORKDIR \/sluice$/m)
+  assert.match(DOCKERFILE, /^COPY deploy\/sluice \/usr\/local\/bin\/$/m)
+  assert.match(DOCKERFILE, /^ENTRYPOINT \["sluice"\]$/m)
+  assert.match(COMMAND, /^#!\/bin\/sh\n/)
+  accessSync(COMMAND_FILE, constants.X_OK)
+})
+
 /** `COPY A B … TARGET` of a stage, without those from another stage. */
 const copies = [...DOCKERFILE.matchAll(/^COPY (?!--from)(.+)$/gm)].map((match) => (match[1] ?? '').split(' '))
 
@@ -215,9 +227,9 @@ test('Dockerfile: what is copied is enough to build, and what is kept is enough 
       const file = path.endsWith('/') ? '' : basename(path)
       cpSync(join(build, path), join(image, target, file), { recursive: true, dereference: true })
     }
-    const [program = '', ...args] = JSON.parse(/^ENTRYPOINT (.+)$/m.exec(DOCKERFILE)?.[1] ?? '[]') as string[]
-    assert.equal(program, 'node')
-    const probe = execFileSync(process.execPath, [...args, '--version'], { cwd: image, encoding: 'utf8' })
+    // What the command of the image starts, which is at this place in the image alone.
+    const [, script = ''] = /^exec node \/sluice\/(\S+) "\$@"$/m.exec(COMMAND) ?? []
+    const probe = execFileSync(process.execPath, [script, '--version'], { cwd: image, encoding: 'utf8' })
     assert.match(probe, new RegExp(`^sluice ${packageJson.version},`))
   } finally {
     rmSync(folder, { recursive: true, force: true })

@@ -87,7 +87,7 @@ const MISTAKES: readonly (readonly [what: string, from: string, to: string, prob
     'a kind of folder that there is not',
     'type: DirectoryOrCreate',
     'type: DirOrCreate',
-    /^\/spec\/template\/spec\/volumes\/3\/hostPath\/type: enum /,
+    /^\/spec\/template\/spec\/volumes\/4\/hostPath\/type: enum /,
   ],
   [
     'a seccomp profile that there is not',

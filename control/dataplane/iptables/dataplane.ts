@@ -223,8 +223,8 @@ export class IptablesDataplane implements Dataplane {
 
   readonly #tellOfSysctl = (name: string, error: unknown) => {
     this.#options.log.warn(
-      `cannot set the sysctl ${name}: node ports are not reached at 127.0.0.1; make /proc/sys writable, or give \
---iptables-localhost-nodeports=false`,
+      `cannot set the sysctl ${name}: node ports are not reached at 127.0.0.1; make /proc/sys writable, name in \
+SLUICE_SYSCTL_ROOT where it is, or give --iptables-localhost-nodeports=false`,
       { err: error },
     )
   }

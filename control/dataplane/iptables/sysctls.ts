@@ -9,6 +9,9 @@ export interface Sysctls {
   write(name: string, value: string): void
 }
 
+/** Where they are instead of below /proc/sys: a container has that read-only, and can have the node's mounted elsewhere. */
+const ROOT_VARIABLE = 'SLUICE_SYSCTL_ROOT'
+
 /** Those of this process's network namespace. */
 export const systemSysctls: Sysctls = {
   read: (name) => {
@@ -41,5 +44,5 @@ export function leniently(sysctls: Sysctls, failed: (name: string, error: unknow
 }
 
 function pathOf(name: string): string {
-  return `/proc/sys/${name.replaceAll('.', '/')}`
+  return `${process.env[ROOT_VARIABLE] ?? '/proc/sys'}/${name.replaceAll('.', '/')}`
 }
