@@ -12,6 +12,9 @@ const DATA: Value = {
   map: { b: 2, a: 1 },
   empty: {},
   deep: { er: true },
+  large: 1_000_000,
+  half: 0.5,
+  bell: '\u0007',
 }
 
 const ROWS: readonly (readonly [template: string, text: string])[] = [
@@ -23,7 +26,7 @@ const ROWS: readonly (readonly [template: string, text: string])[] = [
     '{{ if .name }}yes{{ end }}{{ if .none }}no{{ end }}{{ if .zero }}no{{ end }}{{ if .empty }}no{{ end }}',
     'yes',
   ],
-  ['{{ if .nowhere.at.all }}no{{ else }}yes{{ end }}', 'yes'],
+  ['{{ if .nowhere }}no{{ else }}yes{{ end }}', 'yes'],
   ['{{ if eq .name "b" }}1{{ else if eq .name "a" }}2{{ else }}3{{ end }}', '2'],
   ['{{ if eq .name "b" }}1{{ else if eq .name "c" }}2{{ else }}3{{ end }}.', '3.'],
   ['{{ if not .none }}{{ if .list }}in{{ end }}{{ end }}', 'in'],
@@ -43,6 +46,39 @@ const REFUSED: readonly (readonly [template: string, error: RegExp])[] = [
   ['{{ if .name }}', /\{\{ if .name \}\} has no end/],
   ['{{ if .name }}{{ else }}', /the else of \{\{ if .name \}\} has no end/],
   ['{{ end }}', /\{\{ end \}\} ends nothing/],
+  // As Go does when it reads a template: whether the part would be reached or not.
+  ['{{ if .none }}{{ toYaml .map }}{{ end }}', /\{\{ toYaml .map \}\} is not understood/],
+  ['{{ range .empty }}{{ $value }}{{ end }}', /there is no variable \$value/],
+  ['{{ range $key, $value := .map }}{{ end }}{{ $key }}', /there is no variable \$key/],
+  ['{{ .name | quote }}', /\{\{ .name \| quote \}\} is not understood/],
+  ['{{ quote .name }}', /is not understood/],
+  ['{{/* words */}}', /is not understood/],
+  ['{{-.name}}', /is not understood/],
+  ['{{ include "sluice.image" . }}', /is not understood/],
+  ['{{ with .name }}{{ end }}', /is not understood/],
+  ['{{ $name := .name }}', /is not understood/],
+  ['{{ range .list }}{{ $.name }}{{ end }}', /is not understood/],
+  ['{{ .list.0 }}', /is not understood/],
+  ['{{ if .name }}{{ else with .list }}{{ end }}', /\{\{ else with .list \}\} is not understood/],
+  ['{{ range .list }}{{ else if .name }}{{ end }}', /\{\{ else if .name \}\} is not understood/],
+  ['{{ if and .name .zero }}{{ end }}', /is not understood/],
+  ['{{ eq .name "a" "b" }}', /eq takes 2/],
+  ['{{ eq .name }}', /eq takes 2/],
+  ['{{ not .name .zero }}', /not takes 1/],
+  ['{{ printf "%s" .name }}', /is not understood/],
+  ['{{ .name', /\{\{ .name is not closed in its line/],
+  ['{{ if\n.name }}{{ end }}', /\{\{ if is not closed in its line/],
+  // As Helm, when it renders it with these values.
+  ['{{ .nowhere.at }}', /\{\{ .nowhere.at \}\} goes through what has no members/],
+  ['{{ if .nowhere.at.all }}{{ end }}', /\{\{ .nowhere.at.all \}\} goes through what has no members/],
+  ['{{ .name.first }}', /goes through what has no members/],
+  ['{{ range .name }}{{ end }}', /\{\{ range .name \}\} has nothing to go through/],
+  ['{{ eq .zero "0" }}', /compares what Go does not/],
+  ['{{ printf "%q" .zero }}', /takes a text/],
+  ['{{ printf "%q" .bell }}', /takes a text of printable characters/],
+  ['{{ .large }}', /Helm writes 1000000 in \{\{ .large \}\} in another way/],
+  ['{{ .half }}', /in another way/],
+  ['{{ .toString }}', /\{\{ .toString \}\} is no text or number/],
 ]
 
 for (const [template, error] of REFUSED) {
