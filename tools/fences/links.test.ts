@@ -1,18 +1,8 @@
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { test } from 'node:test'
-
-const ROOT = join(import.meta.dirname, '../..')
-const PASSED_OVER = new Set(['node_modules', 'build', '.git'])
-
-function pages(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-    const path = join(folder, entry.name)
-    if (entry.isDirectory()) return PASSED_OVER.has(entry.name) ? [] : pages(path)
-    return entry.name.endsWith('.md') ? [path] : []
-  })
-}
+import { pages, ROOT } from './pages.ts'
 
 /** The name GitHub gives a heading. */
 function anchorOf(heading: string): string {
@@ -30,7 +20,7 @@ function anchors(page: string): Set<string> {
 
 test('every link between pages and files leads somewhere', () => {
   const broken: string[] = []
-  for (const page of pages(ROOT)) {
+  for (const page of pages()) {
     const text = readFileSync(page, 'utf8').replace(/```[\s\S]*?```/g, '')
     for (const [, target = ''] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
       if (/^[a-z]+:/.test(target)) continue
