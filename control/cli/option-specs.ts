@@ -92,13 +92,15 @@ export const NODE_PORT_SPECS: readonly OptionSpec[] = [
   },
 ]
 
-export const TIMEOUT_SPECS: readonly OptionSpec[] = TIMEOUT_OPTIONS.map(({ flags, description, normal }) => ({
-  flags,
-  description,
-  parse: (text: string) => parseTimeout(text, normal),
-  normal,
-  normalText: `${normal}s`,
-}))
+export const TIMEOUT_SPECS: readonly OptionSpec[] = TIMEOUT_OPTIONS.map(
+  ({ flags, description, normal, unsaid }) => ({
+    flags,
+    description,
+    parse: parseTimeout,
+    normal: unsaid,
+    normalText: `${normal}s`,
+  }),
+)
 
 export const DEVICE_SPECS: readonly OptionSpec[] = DEVICE_OPTIONS.map(({ flags, description }) => ({
   flags,

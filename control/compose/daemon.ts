@@ -16,6 +16,7 @@ import type { ProxyState } from '../server/health.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { SyncObserver } from '../sync/parts.ts'
 import { ChangedConfigurationError, isChanged } from './configuration.ts'
+import { tellConntrack } from './conntrack.ts'
 import type { PartOptions } from './dataplane-part.ts'
 import { checkPrivileges } from './host.ts'
 import { lockNode } from './lock.ts'
@@ -58,6 +59,7 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
     const parts = { options, source, log, clock: systemClock, signal: abort.signal }
     const tellNode = await createNodeEvents(options, parts)
     tellNode(startingEvent(version))
+    await tellConntrack(options, log)
     const started = await startPart(parts)
     tellChoice(started.choice, log)
     tellNode(choiceEvent(started.choice))

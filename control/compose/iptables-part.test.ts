@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { DEFAULT_TIMEOUTS } from '../config/timeouts.ts'
 import { DEFAULT_MODEL_SETTINGS, type DetectLocal } from '../model/settings.ts'
-import { conntrackTimeouts, iptablesModel, localPodsOf } from './iptables-part.ts'
+import { iptablesModel, localPodsOf } from './iptables-part.ts'
 
 const { scheduler: _, ...traffic } = DEFAULT_MODEL_SETTINGS
 
@@ -46,16 +45,4 @@ describe('what the rules match pods by', () => {
       assert.deepEqual(localPodsOf({ detectLocal }, ranges), expected)
     })
   }
-})
-
-it('has the connection tracking keep TCP as long as kube-proxy has it, and UDP as long as it likes unless told', () => {
-  const usual = conntrackTimeouts({ timeouts: DEFAULT_TIMEOUTS })
-  assert.deepEqual(usual, {
-    tcpEstablished: 86_400,
-    tcpCloseWait: 3600,
-    udp: undefined,
-    udpStream: undefined,
-  })
-  const asked = conntrackTimeouts({ timeouts: { ...DEFAULT_TIMEOUTS, udp: 10, udpStream: 60 } })
-  assert.deepEqual([asked.udp, asked.udpStream], [10, 60])
 })

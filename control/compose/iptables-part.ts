@@ -1,13 +1,10 @@
 /** What is of the iptables dataplane alone: who is a pod to its rules, and the look whether somebody flushed them. */
 
 import type { RunOptions } from '../config/options.ts'
-import { DEFAULT_TIMEOUTS } from '../config/timeouts.ts'
 import type { SyncReport } from '../dataplane/dataplane.ts'
-import { type ConntrackTimeouts, setConntrackTimeouts } from '../dataplane/iptables/conntrack-sysctls.ts'
 import { IptablesDataplane, NoIptablesError } from '../dataplane/iptables/dataplane.ts'
 import type { Counter, LocalPods } from '../dataplane/iptables/rule-settings.ts'
 import type { Reconciled } from '../dataplane/iptables/stale-conntrack.ts'
-import { systemSysctls } from '../dataplane/iptables/sysctls.ts'
 import type { Logger } from '../log.ts'
 import { parseCidr } from '../model/address.ts'
 import type { ModelSettings } from '../model/settings.ts'
@@ -43,7 +40,6 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
     reconciled: (what) => reconciled.push(what),
   })
   const adopted = await start(dataplane, log)
-  setConntrackTimeouts(conntrackTimeouts(options), systemSysctls, log)
   tellOfPods(options, log)
   let syncAll = () => {}
   return {
@@ -89,18 +85,6 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
       },
     ],
     idle: () => dataplane.idle(),
-  }
-}
-
-/** Of UDP the kernel's own, as with kube-proxy, where nobody says otherwise. */
-export function conntrackTimeouts({ timeouts }: Pick<RunOptions, 'timeouts'>): ConntrackTimeouts {
-  const { tcpEstablished, tcpCloseWait, udp, udpStream } = timeouts
-  const asked = (seconds: number, usual: number) => (seconds === usual ? undefined : seconds)
-  return {
-    tcpEstablished,
-    tcpCloseWait,
-    udp: asked(udp, DEFAULT_TIMEOUTS.udp),
-    udpStream: asked(udpStream, DEFAULT_TIMEOUTS.udpStream),
   }
 }
 

@@ -15,8 +15,8 @@ export interface PacketMarks {
 
 export interface PacketSettings {
   readonly marks: PacketMarks
-  /** The API server's `--service-node-port-range`, both ends included. */
   readonly timeouts: FlowTimeouts
+  /** The API server's `--service-node-port-range`, both ends included. */
   readonly nodePorts: { readonly first: number; readonly last: number }
 }
 

@@ -179,9 +179,6 @@ const OTHERS: Readonly<Record<string, string>> = {
   'winkernel.enableDSR': 'true',
   'winkernel.rootHnsEndpointName': 'cbr0',
   'winkernel.forwardHealthCheckVip': 'true',
-  'conntrack.maxPerCore': '65536',
-  'conntrack.min': '262144',
-  'conntrack.tcpBeLiberal': 'true',
 }
 
 test('a field that changes nothing is one warning where it asks for something, and says what there is instead', () => {

@@ -36,14 +36,6 @@ test('it has the fields of kube-proxy’s own answer, in its order, with its val
     // A zero is the usual value, which kube-proxy fills in where the mode is this one only.
     ipvs: { ...golden.ipvs, syncPeriod: '30s' },
     nftables: { ...golden.nftables, syncPeriod: '30s' },
-    // What stands for zero in what is used.
-    conntrack: {
-      ...golden.conntrack,
-      tcpEstablishedTimeout: '24h0m0s',
-      tcpCloseWaitTimeout: '1h0m0s',
-      udpTimeout: '30s',
-      udpStreamTimeout: '3m0s',
-    },
   }
   assert.equal(JSON.stringify(kubeProxyDocument(options, 'iptables')), JSON.stringify(expected))
 })

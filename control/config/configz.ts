@@ -15,7 +15,7 @@ export const CONFIGZ_GROUP = 'kubeproxy.config.k8s.io'
 
 /** @param mode What stands for the mode: the dataplane in use, or what is asked for. */
 export function kubeProxyDocument(options: RunOptions, mode: string): KubeProxyDocument {
-  const { kubeProxy: values, source, model, timeouts } = options
+  const { kubeProxy: values, source, model, conntrack } = options
   const { featureGates, windowsRunAsService, ...rest } = values
   const { vmodule, ...logging } = values.logging
   const { nodePortAddresses: nodePorts } = model
@@ -50,10 +50,10 @@ export function kubeProxyDocument(options: RunOptions, mode: string): KubeProxyD
     nodePortAddresses: nodePorts === 'primary' ? ['primary'] : nodePorts.length === 0 ? null : nodePorts,
     conntrack: {
       ...values.conntrack,
-      tcpEstablishedTimeout: durationText(timeouts.tcpEstablished * 1000),
-      tcpCloseWaitTimeout: durationText(timeouts.tcpCloseWait * 1000),
-      udpTimeout: durationText(timeouts.udp * 1000),
-      udpStreamTimeout: durationText(timeouts.udpStream * 1000),
+      tcpEstablishedTimeout: durationText(conntrack.tcpEstablished * 1000),
+      tcpCloseWaitTimeout: durationText(conntrack.tcpCloseWait * 1000),
+      udpTimeout: durationText(conntrack.udp * 1000),
+      udpStreamTimeout: durationText(conntrack.udpStream * 1000),
     },
   }
 }

@@ -85,13 +85,8 @@ describe('every flag of kube-proxy is taken', () => {
       '--kube-api-burst=100',
     ],
     ...['--profiling', '--ipvs-exclude-cidrs=10.0.0.0/8', '--ipvs-strict-arp', '--ipvs-tcp-timeout=1s'],
-    ...[
-      '--ipvs-tcpfin-timeout=1s',
-      '--ipvs-udp-timeout=1s',
-      '--conntrack-max-per-core=1',
-      '--conntrack-min=1',
-    ],
-    ...['--conntrack-tcp-be-liberal', '--udp-timeout=1s', '--cleanup-ipvs=true', '--cleanup-iptables=true'],
+    ...['--ipvs-tcpfin-timeout=1s', '--ipvs-udp-timeout=1s', '--udp-timeout=1s'],
+    ...['--cleanup-ipvs=true', '--cleanup-iptables=true'],
     '--resource-container=/kube-proxy',
   ]
   const words = quiet.split(/\s+/)
@@ -140,6 +135,15 @@ test('what the others come to', async () => {
       (o) => o.model.nodePortAddresses,
       ['10.0.0.0/8'],
     ],
+    [
+      '--conntrack-max-per-core 7 --conntrack-min 9',
+      (o) => [o.conntrack.maxPerCore, o.conntrack.min],
+      [7, 9],
+    ],
+    ['--conntrack-tcp-be-liberal', (o) => o.conntrack.tcpBeLiberal, true],
+    ['--conntrack-tcp-timeout-established 0', (o) => o.conntrack.tcpEstablished, 0],
+    ['--conntrack-tcp-timeout-established 0', (o) => o.timeouts.tcpEstablished, 86_400],
+    ['', (o) => [o.conntrack.tcpEstablished, o.conntrack.tcpCloseWait, o.conntrack.udp], [86_400, 3600, 0]],
     ['', (o) => o.oomScoreAdj, undefined],
     ['-v=4', (o) => o.verbosity, 4],
     ['--write-config-to=', (o) => o.writeConfigTo, undefined],

@@ -84,8 +84,14 @@ const NO_IPVS = 'there is no IPVS here'
 
 const windows = <T>(kind: Kind<T>) => field(kind, 'warned', 'it is for Windows')
 
-const conntrack = (means: string, flag: string, normal = '0s') =>
-  field(DURATION, 'mapped', means, { normal, zeroIsMeant: true, flag })
+/** To the kernel's connection tracking, and as a flow of ours, which lives by the usual where a 0 leaves the kernel's alone. */
+const conntrack = (means: string, flag: string, usual: string, normal = '0s') =>
+  field(
+    DURATION,
+    'honoured',
+    `${means}, to the kernel's connection tracking and as a flow of ours; 0: the kernel's stays as it is, ours is ${usual}`,
+    { normal, zeroIsMeant: true, flag },
+  )
 
 const LOG_BUFFER = {
   infoBufferSize: field(text(), 'ignored', 'each line is written at once', { normal: '0' }),
@@ -292,49 +298,44 @@ export const KUBE_PROXY = {
   conntrack: {
     maxPerCore: field(
       integer(0, INT32_MAX),
-      'warned',
-      'net.netfilter.nf_conntrack_max is left as it is, and flows of the programs have a table of their own (--map-size flows4=N)',
+      'honoured',
+      "entries of the kernel's connection tracking for each CPU, 1048576 in all at most; 0: as many as there are. Flows of the programs have a table of their own (--map-size flows4=N)",
       {
         normal: 32_768,
         zeroIsMeant: true,
         flag: '--conntrack-max-per-core',
       },
     ),
-    min: field(
-      integer(0, INT32_MAX),
-      'warned',
-      'as for maxPerCore: net.netfilter.nf_conntrack_max is left as it is',
-      {
-        normal: 131_072,
-        zeroIsMeant: true,
-        flag: '--conntrack-min',
-      },
-    ),
+    min: field(integer(0, INT32_MAX), 'honoured', 'at least so many of them in all', {
+      normal: 131_072,
+      zeroIsMeant: true,
+      flag: '--conntrack-min',
+    }),
     tcpEstablishedTimeout: conntrack(
-      'how long a TCP connection may be silent: of our flows, and with iptables of the kernel; 0: the usual 24h',
+      'how long a TCP connection may be silent',
       '--conntrack-tcp-timeout-established',
+      '24h',
       '24h0m0s',
     ),
     tcpCloseWaitTimeout: conntrack(
-      'the same for one that one side has closed; 0: the usual 1h',
+      'the same for one that one side has closed',
       '--conntrack-tcp-timeout-close-wait',
+      '1h',
       '1h0m0s',
     ),
     tcpBeLiberal: field(
       BOOLEAN,
-      'warned',
-      'our flows never look at TCP windows; net.netfilter.nf_conntrack_tcp_be_liberal is left as it is',
+      'honoured',
+      'packets outside of the windows of TCP are no invalid ones to the kernel; our flows never look at windows',
       {
         flag: '--conntrack-tcp-be-liberal',
       },
     ),
-    udpTimeout: conntrack(
-      'how long an unanswered UDP flow lives; 0: the usual 30s',
-      '--conntrack-udp-timeout',
-    ),
+    udpTimeout: conntrack('how long an unanswered UDP flow lives', '--conntrack-udp-timeout', '30s'),
     udpStreamTimeout: conntrack(
-      'how long an answered UDP flow may be silent; 0: the usual 3m',
+      'how long an answered UDP flow may be silent',
       '--conntrack-udp-timeout-stream',
+      '3m',
     ),
   },
   configSyncPeriod: field(DURATION, 'ignored', 'everything is watched, and compared once an hour', {

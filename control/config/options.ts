@@ -11,7 +11,7 @@ import type { PortRange } from './node-port-options.ts'
 import type { ProxyOptions } from './proxy-mode.ts'
 import { Refusal } from './refusal.ts'
 import type { ServerOptions } from './server-options.ts'
-import type { FlowTimeouts } from './timeouts.ts'
+import type { ConntrackOptions, FlowTimeouts } from './timeouts.ts'
 
 /** Where the pins are when nobody says otherwise. */
 export const DEFAULT_BPF_ROOT = '/sys/fs/bpf/sluice'
@@ -72,6 +72,7 @@ export interface RunOptions extends RootOption, ServerOptions, ProxyOptions {
   /** Bit of the packet mark that has netfilter masquerade. */
   readonly masqueradeBit: number
   readonly timeouts: FlowTimeouts
+  readonly conntrack: ConntrackOptions
   /** The API server's `--service-node-port-range`. */
   readonly nodePortRange: PortRange
   /** What devices are, over what they look like. */

@@ -24,7 +24,7 @@ import {
   serverOptions,
 } from './server-options.ts'
 import { ownOptions } from './sluice.ts'
-import { DEFAULT_TIMEOUTS, flowTimeouts, parseTimeout, type ReadTimeouts } from './timeouts.ts'
+import { conntrackOptions, flowTimeouts, parseTimeout, type ReadTimeouts } from './timeouts.ts'
 import { modelSettings, parseClusterCidr, type ReadTrafficOptions } from './traffic-options.ts'
 
 /** As commander hands them over: by the long names of the options. */
@@ -93,6 +93,7 @@ export function runOptions(given: Given): RunOptions {
     model,
     masqueradeBit: read.iptablesMasqueradeBit,
     timeouts: flowTimeouts(read),
+    conntrack: conntrackOptions(read, values.conntrack),
     ...serverOptions(read),
     ...proxy,
     warnings: [...warnings, ...proxy.warnings],
@@ -168,7 +169,6 @@ function withFile({ read, flags }: Given, values: KubeProxyValues): ReadRunOptio
   const { logging, mode, conntrack, nodePortAddresses, metricsBindAddress } = values
   const { masqueradeAll, masqueradeBit } = values[masqueradeSectionOf(mode)]
   const isUsual = metricsBindAddress === KUBE_PROXY.metricsBindAddress.normal
-  const { tcpEstablished, tcpCloseWait, udp, udpStream } = DEFAULT_TIMEOUTS
   return {
     ...rest,
     // Whoever names a folder of manifests means no API server, whatever the cluster's file says.
@@ -196,10 +196,10 @@ function withFile({ read, flags }: Given, values: KubeProxyValues): ReadRunOptio
     iptablesLocalhostNodeports: values.iptables.localhostNodePorts,
     ...podsOf(values),
     nodeportAddresses: parseNodePortAddresses((nodePortAddresses ?? []).join(','), []),
-    conntrackTcpTimeoutEstablished: parseTimeout(conntrack.tcpEstablishedTimeout, tcpEstablished),
-    conntrackTcpTimeoutCloseWait: parseTimeout(conntrack.tcpCloseWaitTimeout, tcpCloseWait),
-    conntrackUdpTimeout: parseTimeout(conntrack.udpTimeout, udp),
-    conntrackUdpTimeoutStream: parseTimeout(conntrack.udpStreamTimeout, udpStream),
+    conntrackTcpTimeoutEstablished: parseTimeout(conntrack.tcpEstablishedTimeout),
+    conntrackTcpTimeoutCloseWait: parseTimeout(conntrack.tcpCloseWaitTimeout),
+    conntrackUdpTimeout: parseTimeout(conntrack.udpTimeout),
+    conntrackUdpTimeoutStream: parseTimeout(conntrack.udpStreamTimeout),
   }
 }
 

@@ -41,7 +41,7 @@ const timeout: Kind<string> = {
   ...DURATION,
   read: (value) => {
     const duration = DURATION.read(value)
-    parseTimeout(duration, 0)
+    parseTimeout(duration)
     return duration
   },
 }
@@ -136,9 +136,7 @@ export function ownOptions(values: SluiceValues, flags: readonly string[]): Part
     ...(says('serviceNodePortRange')
       ? { serviceNodePortRange: parseNodePortRange(values.serviceNodePortRange) }
       : {}),
-    ...(says('handoverTimeout')
-      ? { handoverTimeout: parseTimeout(values.handoverTimeout, DEFAULT_TIMEOUTS.handover) }
-      : {}),
+    ...(says('handoverTimeout') ? { handoverTimeout: parseTimeout(values.handoverTimeout) } : {}),
     ...interfaces('externalInterfaces'),
     ...interfaces('podInterfaces'),
     ...interfaces('ignoreInterfaces'),

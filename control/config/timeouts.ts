@@ -1,8 +1,10 @@
 /**
  * How long a flow lives in silence: kube-proxy's options for the kernel's connection tracking, under its names, which
- * say it of our own flows here. Pure: a text that does not fit throws a `Refusal` that says what the option takes.
+ * say it of our own flows as well; and its other options for that. Pure: a text that does not fit throws a `Refusal` that
+ * says what the option takes.
  */
 
+import type { KubeProxyValues } from './kube-proxy.ts'
 import { Refusal } from './refusal.ts'
 
 /** Seconds. */
@@ -26,37 +28,54 @@ export const DEFAULT_TIMEOUTS: FlowTimeouts = {
   handover: 86_400,
 }
 
-/** The options; `normal` in seconds. */
+/** What the kernel's connection tracking is asked for. Times in seconds; 0: it stays as it is. */
+export interface ConntrackOptions extends Omit<FlowTimeouts, 'handover'> {
+  /** Entries for each CPU, and at least so many in all; 0 for each CPU: as it is. */
+  readonly maxPerCore: number
+  readonly min: number
+  /** Packets outside of TCP's windows are no invalid ones. */
+  readonly tcpBeLiberal: boolean
+}
+
+/**
+ * The options; in seconds. `normal` is what our flows live by when nothing is said, `unsaid` what stands for that: as with
+ * kube-proxy, the kernel is not asked for anything of UDP then.
+ */
 export const TIMEOUT_OPTIONS = [
   {
     flags: '--conntrack-tcp-timeout-established <TIME>',
     description: 'how long a TCP connection may be silent',
     normal: DEFAULT_TIMEOUTS.tcpEstablished,
+    unsaid: DEFAULT_TIMEOUTS.tcpEstablished,
   },
   {
     flags: '--conntrack-tcp-timeout-close-wait <TIME>',
     description: 'how long one that one side has closed may be silent',
     normal: DEFAULT_TIMEOUTS.tcpCloseWait,
+    unsaid: DEFAULT_TIMEOUTS.tcpCloseWait,
   },
   {
     flags: '--conntrack-udp-timeout <TIME>',
     description: 'how long an unanswered UDP flow lives',
     normal: DEFAULT_TIMEOUTS.udp,
+    unsaid: 0,
   },
   {
     flags: '--conntrack-udp-timeout-stream <TIME>',
     description: 'how long an answered UDP flow may be silent',
     normal: DEFAULT_TIMEOUTS.udpStream,
+    unsaid: 0,
   },
   {
     flags: '--handover-timeout <TIME>',
     description:
       'after a first start, how long connections of another proxy may live where netfilter cannot be asked',
     normal: DEFAULT_TIMEOUTS.handover,
+    unsaid: DEFAULT_TIMEOUTS.handover,
   },
 ] as const
 
-/** As commander hands them over. */
+/** As commander hands them over. 0: the usual for our flows, and nothing for the kernel's. */
 export interface ReadTimeouts {
   readonly conntrackTcpTimeoutEstablished: number
   readonly conntrackTcpTimeoutCloseWait: number
@@ -67,11 +86,30 @@ export interface ReadTimeouts {
 
 export function flowTimeouts(read: ReadTimeouts): FlowTimeouts {
   return {
+    tcpEstablished: read.conntrackTcpTimeoutEstablished || DEFAULT_TIMEOUTS.tcpEstablished,
+    tcpCloseWait: read.conntrackTcpTimeoutCloseWait || DEFAULT_TIMEOUTS.tcpCloseWait,
+    udp: read.conntrackUdpTimeout || DEFAULT_TIMEOUTS.udp,
+    udpStream: read.conntrackUdpTimeoutStream || DEFAULT_TIMEOUTS.udpStream,
+    handover: read.handoverTimeout || DEFAULT_TIMEOUTS.handover,
+  }
+}
+
+export function conntrackOptions(
+  read: ReadTimeouts,
+  {
+    maxPerCore,
+    min,
+    tcpBeLiberal,
+  }: Pick<KubeProxyValues['conntrack'], 'maxPerCore' | 'min' | 'tcpBeLiberal'>,
+): ConntrackOptions {
+  return {
+    maxPerCore,
+    min,
+    tcpBeLiberal,
     tcpEstablished: read.conntrackTcpTimeoutEstablished,
     tcpCloseWait: read.conntrackTcpTimeoutCloseWait,
     udp: read.conntrackUdpTimeout,
     udpStream: read.conntrackUdpTimeoutStream,
-    handover: read.handoverTimeout,
   }
 }
 
@@ -79,11 +117,8 @@ const UNIT_SECONDS: Readonly<Record<string, number>> = { h: 3600, m: 60, s: 1, m
 /** The sweep's clock counts seconds, and compares within 31 bits. */
 const SECONDS_MAX = 2 ** 30
 
-/**
- * A duration as Go writes it, `1h30m` or `90s`, in whole seconds, rounded up. What is 0 gets the default, as with
- * kube-proxy, which then leaves the kernel's value alone.
- */
-export function parseTimeout(text: string, whenZero: number): number {
+/** A duration as Go writes it, `1h30m` or `90s`, in whole seconds, rounded up. */
+export function parseTimeout(text: string): number {
   const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|h|m|s)/g)]
   const seconds = parts.reduce(
     (sum, [, digits, unit = '']) => sum + Number(digits) * (UNIT_SECONDS[unit] ?? 0),
@@ -91,5 +126,5 @@ export function parseTimeout(text: string, whenZero: number): number {
   )
   const isWhole = text === '0' || (parts.length > 0 && parts.map(([part]) => part).join('') === text)
   if (!isWhole || seconds > SECONDS_MAX) throw new Refusal('It takes a duration such as 24h, 1h30m or 90s.')
-  return Math.ceil(seconds) || whenZero
+  return Math.ceil(seconds)
 }

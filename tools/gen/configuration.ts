@@ -40,7 +40,19 @@ for something by it is told. *ignored*: it changes nothing that anybody would no
 | --- | --- | --- | --- | --- |
 `
 
-const FLAGS = `
+const AFTER_FIELDS = `
+## Connection tracking
+
+Whichever the dataplane, all traffic to services is in the kernel's connection tracking, and the start tells it what
+kube-proxy's would, before all else: \`net.netfilter.nf_conntrack_max\` is the larger of \`conntrack.min\` and \`maxPerCore\` for each
+CPU of the machine, \`nf_conntrack_buckets\` at least a quarter of it, and with them \`…_tcp_timeout_established\`,
+\`…_tcp_timeout_close_wait\`, \`…_tcp_be_liberal\`, \`…_udp_timeout\` and \`…_udp_timeout_stream\`, as far as the table above asks for
+something. They stay as they are after \`sluice cleanup\`, as after kube-proxy's.
+
+Where sysctls cannot be written, as in a container without privileges, one warning names those that differ, with a command
+that sets them on the node, and services work all the same. In a network namespace of its own, as kind's nodes have, nobody
+can set \`nf_conntrack_max\`; that is told where it is too small.
+
 ## Flags without a field
 
 \`--config\`, \`--write-config-to\`, \`--cleanup\`, \`--master\` (our \`--api-server\`), \`--healthz-port\` and \`--metrics-port\` (the ports of the
@@ -77,7 +89,7 @@ export function emitConfigurationPage(): string {
   const flags = Object.entries(OTHER_FLAGS).map(([flag, { told }]) => {
     return `| \`${flag}\` | ${told === undefined ? 'ignored' : `warned: ${told}`} |`
   })
-  return `${INTRODUCTION}${fields.join('\n')}\n${FLAGS}${flags.join('\n')}\n${OWN}${own.join('\n')}\n`
+  return `${INTRODUCTION}${fields.join('\n')}\n${AFTER_FIELDS}${flags.join('\n')}\n${OWN}${own.join('\n')}\n`
 }
 
 /** deploy/sluice-configuration.schema.json: our own configuration as JSON Schema. */

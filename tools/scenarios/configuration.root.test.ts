@@ -40,6 +40,13 @@ describe('the configuration that kubeadm writes', () => {
   }
   const daemon = () => stage.daemons[0] ?? assert.fail('no daemon')
 
+  /** What the connection tracking of the node is told, by the end of the sysctl's name. */
+  const conntrack = async (...names: readonly string[]) => {
+    const all = names.map((name) => `net.netfilter.nf_conntrack_${name}`)
+    const { stdout } = await stage.cluster.node('n1').exec(['sysctl', '-n', ...all])
+    return stdout.trim().split('\n')
+  }
+
   test('starts the daemons unchanged, which serve', async () => {
     assertAllFrom(await stage.cluster.client.request({ to: NODE_PORT, count: 3 }), 'p3')
     const warnings = daemon()
@@ -52,6 +59,11 @@ describe('the configuration that kubeadm writes', () => {
       warnings[0] ?? '',
       /beside --config these flags change nothing, as with kube-proxy: --proxy-mode$/,
     )
+  })
+
+  test('has the connection tracking of the node remember what is silent as long as with kube-proxy', async () => {
+    const names = ['tcp_timeout_established', 'tcp_timeout_close_wait', 'tcp_be_liberal']
+    assert.deepEqual(await conntrack(...names), ['86400', '3600', '0'])
   })
 
   test('is at /configz, as it is used', async () => {
@@ -86,5 +98,25 @@ describe('the configuration that kubeadm writes', () => {
       .node('n1')
       .exec([process.execPath, GET, 'http://127.0.0.1:10999/proxyMode'])
     assert.equal(JSON.parse(stdout).body, 'bpf')
+  })
+  test('says it to the kernel whichever the dataplane, and before the rules, which go by it', async () => {
+    const text = readFileSync(file, 'utf8')
+    save(
+      text
+        .replace('mode: ""', 'mode: iptables')
+        .replace('tcpBeLiberal: false', 'tcpBeLiberal: true')
+        .replace('tcpEstablishedTimeout: null', 'tcpEstablishedTimeout: 0s')
+        .replace('tcpCloseWaitTimeout: null', 'tcpCloseWaitTimeout: 2h')
+        .replace('udpTimeout: 0s', 'udpTimeout: 45s'),
+    )
+    assert.equal(await daemon().ended(), 'exit code 1')
+    await daemon().startUntilReady()
+    // A zero leaves what is there.
+    const names = ['tcp_timeout_established', 'tcp_timeout_close_wait', 'tcp_be_liberal', 'udp_timeout']
+    assert.deepEqual(await conntrack(...names), ['86400', '7200', '1', '45'])
+    const { stdout } = await stage.cluster.node('n1').exec(['iptables-save', '-t', 'filter'])
+    assert.match(stdout, /^-A KUBE-FORWARD /m)
+    assert.doesNotMatch(stdout, /INVALID/)
+    assertAllFrom(await stage.cluster.client.request({ to: NODE_PORT, count: 3 }), 'p3')
   })
 })

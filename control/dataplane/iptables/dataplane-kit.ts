@@ -4,9 +4,9 @@ import { inNetworkNamespace, openNetlink } from 'libbpf-ts'
 import { makeEndpoint, makePort, makeService, makeSlice } from '../../model/fixtures.ts'
 import type { DesiredState, EndpointSlice, Protocol, Service } from '../../model/types.ts'
 import { runCommand } from '../netfilter/command.ts'
+import { type Sysctls, systemSysctls } from '../netfilter/sysctls.ts'
 import { IptablesDataplane, type IptablesDataplaneOptions } from './dataplane.ts'
 import type { Reconciled } from './stale-conntrack.ts'
-import { type Sysctls, systemSysctls } from './sysctls.ts'
 import { desiredOf } from './test-kit.ts'
 
 export interface Subject {

@@ -11,6 +11,7 @@ import type { DesiredState, Family, ServiceKey } from '../../model/types.ts'
 import type { Dataplane, Restored, SyncReport } from '../dataplane.ts'
 import { type RunCommand, runCommand } from '../netfilter/command.ts'
 import { detectFlavour, type Flavour, otherFlavour } from '../netfilter/flavour.ts'
+import { leniently, type Sysctls, systemSysctls } from '../netfilter/sysctls.ts'
 import { isMarked, MARKER } from './canary.ts'
 import { ensureCounters, readCounters } from './counters.ts'
 import { type FamilyCounts, FamilyRules, type VariableSettings } from './family-rules.ts'
@@ -20,7 +21,6 @@ import { probeRules } from './probe-rules.ts'
 import { hasServiceRules, removeServiceRules } from './removal.ts'
 import type { Counter, LocalPods, RuleSettings } from './rule-settings.ts'
 import { type Reconciled, StaleConntrack } from './stale-conntrack.ts'
-import { leniently, type Sysctls, systemSysctls } from './sysctls.ts'
 
 export interface IptablesDataplaneOptions {
   /** Those that the kernel has. */

@@ -1,6 +1,7 @@
 /** The rules of one family in the kernel: what is held, what is to be written next, and whether that must be everything. */
 
 import type { DesiredState, Family, ServiceKey, ServicePort } from '../../model/types.ts'
+import type { Sysctls } from '../netfilter/sysctls.ts'
 import { canaryLines, markerLines, notesLocalnet, ROUTE_LOCALNET } from './canary.ts'
 import type { Iptables } from './iptables.ts'
 import type { Table } from './jump-rules.ts'
@@ -8,7 +9,6 @@ import { jumpLines, missingJumps } from './jumps.ts'
 import type { NodePortAddresses, RuleSettings } from './rule-settings.ts'
 import { type Held, RuleRenderer, type Since } from './rules.ts'
 import { hasOtherUdpEndpoints } from './stale-conntrack.ts'
-import type { Sysctls } from './sysctls.ts'
 
 /** What a sync of one family did, in rules. */
 export interface FamilyReport {

@@ -5,12 +5,12 @@
 
 import { type RunCommand, runCommand } from '../netfilter/command.ts'
 import { type Flavour, hasKubeletHint } from '../netfilter/flavour.ts'
+import { type Sysctls, systemSysctls } from '../netfilter/sysctls.ts'
 import { isMarked, MARKER, notesLocalnet, ROUTE_LOCALNET } from './canary.ts'
 import { isPortChain } from './chains.ts'
 import { openIptables } from './iptables.ts'
 import { OWN_CHAINS, type Table } from './jump-rules.ts'
 import { PROBE } from './probe-rules.ts'
-import { type Sysctls, systemSysctls } from './sysctls.ts'
 
 export interface RemovalOptions {
   /** By the marker: it says that Sluice wrote the rules of this flavour and family. */

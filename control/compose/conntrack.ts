@@ -1,7 +1,12 @@
-/** Whether programs of this kernel can ask netfilter for a connection. */
+/** The kernel's connection tracking: whether programs can ask it for a connection, and what it is told at the start. */
 
+import { cpus } from 'node:os'
 import { NetlinkError, openNetlink, probeKernelFunction } from 'libbpf-ts'
+import type { RunOptions } from '../config/options.ts'
 import { inquiry } from '../dataplane/netfilter/connections.ts'
+import { setConntrackSysctls } from '../dataplane/netfilter/conntrack-sysctls.ts'
+import { systemSysctls } from '../dataplane/netfilter/sysctls.ts'
+import type { Logger } from '../log.ts'
 
 /** As things are: a module that is not loaded has no functions. */
 export function hasConntrackLookup(): boolean {
@@ -18,6 +23,16 @@ export async function loadConntrack(): Promise<void> {
     // No such connection, or nobody to ask.
     if (!(error instanceof NetlinkError)) throw error
   }
+}
+
+/** As kube-proxy does it before all else, whichever the dataplane: its rules go by one of them. */
+export async function tellConntrack(
+  { conntrack }: Pick<RunOptions, 'conntrack'>,
+  log: Pick<Logger, 'info' | 'warn'>,
+): Promise<void> {
+  // The sysctls come with the module.
+  await loadConntrack()
+  setConntrackSysctls({ wishes: conntrack, cpus: cpus().length, sysctls: systemSysctls, log })
 }
 
 const IPPROTO_UDP = 17
