@@ -16,7 +16,7 @@ const PROXY_MODE = '--proxy-mode'
 /** What it says when its first sync and all its attachments are done. */
 const READY = /\bready: /
 /** Far beyond what it takes: for telling a failure. */
-const READY_LIMIT_MS = 30_000
+const READY_LIMIT_MS = 90_000
 
 /** Enough for a little cluster; the defaults are for a node of a large cluster and take memory accordingly. */
 export const MAP_SIZES: Readonly<Record<string, number>> = {

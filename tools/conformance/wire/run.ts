@@ -74,8 +74,9 @@ class WireRun {
       try {
         await stage.start(VARIANTS[variant], clientAddress)
       } catch (error) {
-        const [last = ''] = messageOf(error).split('\n').slice(-1)
-        for (const { id } of each) this.#set(resultOf(id, [last]))
+        const lines = messageOf(error).split('\n')
+        const reason = lines.length > 2 ? [lines[0], '…', lines.at(-1)].join(' ') : lines.join(' ')
+        for (const { id } of each) this.#set(resultOf(id, [reason]))
         continue
       }
       const together = each.filter((row) => !isAlone(row))
