@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The maps. Sizes are defaults; the control plane edits them before it loads
- * (--map-size NAME=N). A map that ends in the family exists once a family, the
+ * (--map-size NAME=N), and has larger ones take the place of those of services
+ * that become full. A map that ends in the family exists once a family, the
  * others are shared through their pins.
  */
 #ifndef SLUICE_MAPS_H

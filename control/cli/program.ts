@@ -167,8 +167,10 @@ function addRun(program: Command, commands: Commands): void {
       ),
     )
     .addOption(
-      option('--map-size <NAME=N>', 'entries of a map, once for each map to size', (text, sizes) =>
-        parseMapSize(text, sizes as Record<string, number>),
+      option(
+        '--map-size <NAME=N>',
+        'entries of a map, once for each map to size; those of services grow when they are full',
+        (text, sizes) => parseMapSize(text, sizes as Record<string, number>),
       ).default({}, "the object's own sizes"),
     )
   for (const specs of [DEVICE_SPECS, TRAFFIC_SPECS, NODE_PORT_SPECS]) addOptions(command, specs)

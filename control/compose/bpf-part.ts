@@ -47,6 +47,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
   const { families } = dataplane
   const { attach } = options
   const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, attach, log })
+  dataplane.onProgramsReplaced(() => attachments.programsReplaced())
   const way = attachments.kind === 'tcx' ? 'tcx links' : 'clsact filters, which live with the device'
   log.info(`programs are attached to devices by ${way}`)
   const netfilter = createNetfilter({ marks, nodePorts, families: families.filter(kernelHas), log })
@@ -127,7 +128,7 @@ function attachSockets(attachments: Attachments, log: Logger): void {
 function createSweeper(dataplane: BpfDataplane, family: Family, { nowMs }: Clock): Sweeper {
   const suffix = layoutOf(family).number
   return new Sweeper({
-    program: dataplane.program(`sweep${suffix}`),
+    program: () => dataplane.program(`sweep${suffix}`),
     state: dataplane.map(`state${suffix}`).memory(),
     capacity: dataplane.map(`flows${suffix}`).maxEntries,
     clock: nowMs,

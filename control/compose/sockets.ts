@@ -53,11 +53,20 @@ export function keepSockets(options: SocketKeeperOptions): SocketKeeper {
   const maps = dataplane.families.map(layoutOf).map((layout) => ({
     layout,
     sockets: dataplane.map(`sockets${layout.number}`),
-    backends: dataplane.map(`backends${layout.number}`),
     flows: ['flows', 'embryonic'].map((name) => dataplane.map(`${name}${layout.number}`)),
-    frontends: dataplane.map(`frontends${layout.number}`),
-    nodeports: dataplane.map(`nodeports${layout.number}`),
-    lists: dataplane.map('lists'),
+    // These grow, and are others then.
+    get backends() {
+      return dataplane.map(`backends${layout.number}`)
+    },
+    get frontends() {
+      return dataplane.map(`frontends${layout.number}`)
+    },
+    get nodeports() {
+      return dataplane.map(`nodeports${layout.number}`)
+    },
+    get lists() {
+      return dataplane.map('lists')
+    },
     filter: dataplane.map('filter').memory(),
   }))
   const pods = new PodSocketsFollower({ mode, store, folder, map: dataplane.map('socket_netns'), log })

@@ -34,6 +34,8 @@ export async function startDataplane(
       have_ct_lookup: kernelFunctions ? 1 : 0,
       serve_all_netns: socketLoadBalancing === 'all' ? 1 : 0,
     },
+    onGrown: (sizes) =>
+      log.info('maps of services were nearly full, and are larger now', Object.fromEntries(sizes)),
   })
   try {
     const { adopted, services, backends } = await dataplane.start()

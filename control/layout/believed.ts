@@ -104,6 +104,13 @@ export class Believed {
     this.slots = new SlotPool(`backend_slots${layout.number}`, capacities.slots, GRACE_MS)
   }
 
+  /** The maps have more entries now. */
+  grow({ services, backends, slots }: Capacities): void {
+    this.serviceIds.grow(services)
+    this.backendIds.grow(backends)
+    this.slots.grow(slots)
+  }
+
   /** Keys of all services that have a record. */
   keys(): IterableIterator<ServiceKey> {
     return this.#byKey.keys()

@@ -35,6 +35,8 @@ export class Mirror {
   readonly #tables: Partial<Readonly<Record<TargetName, Table>>>
   /** By key text: frontends (8 or 20 bytes) and node ports (4 bytes), which no key can be both of. */
   readonly #frontends = new Map<string, number>()
+  #nodePortCount = 0
+  #sourceRangeCount = 0
   /** Count of service ports by address. */
   readonly clusterIps = new Map<string, number>()
   /** Flags by address. */
@@ -85,6 +87,16 @@ export class Mirror {
     const packed = this.#frontends.get(key)
     if (packed === undefined) return undefined
     return { service: Math.floor(packed / 65536), kind: (packed >>> 8) & 255, flags: packed & 255 }
+  }
+
+  /** How many entries the maps have that are not arrays. */
+  get hashCounts(): Readonly<Record<'frontends' | 'nodeports' | 'cluster_ips' | 'source_ranges', number>> {
+    return {
+      frontends: this.#frontends.size - this.#nodePortCount,
+      nodeports: this.#nodePortCount,
+      cluster_ips: this.clusterIps.size,
+      source_ranges: this.#sourceRangeCount,
+    }
   }
 
   /** Keys of all frontends and node ports. */
@@ -166,8 +178,9 @@ export class Mirror {
   /** The kernel does not hold this key any more. */
   delete(target: TargetName, keys: Uint8Array, keyOffset: number): void {
     const key = keyText(keys, keyOffset, this.sizes[target].key)
-    if (target === 'frontends' || target === 'nodeports') this.#frontends.delete(key)
-    else if (target === 'cluster_ips') this.clusterIps.delete(key)
+    if (target === 'frontends' || target === 'nodeports') {
+      if (this.#frontends.delete(key) && target === 'nodeports') this.#nodePortCount--
+    } else if (target === 'cluster_ips') this.clusterIps.delete(key)
     else if (target === 'node_addresses') this.nodeAddresses.delete(key)
     else if (target === 'service_names') this.names.delete(viewOf(keys).getUint32(keyOffset, true))
     else if (target === 'source_ranges') this.#deleteSourceRange(key, this.#rangeOwner(keys, keyOffset))
@@ -184,6 +197,7 @@ export class Mirror {
   ): void {
     if (target === 'frontends' || target === 'nodeports') {
       const { service, kind, flags } = this.layout.frontend.decode(values, valueOffset)
+      if (target === 'nodeports' && !this.#frontends.has(key)) this.#nodePortCount++
       this.#frontends.set(key, service * 65536 + kind * 256 + flags)
     } else if (target === 'service_names') {
       const name = generated.serviceName.decode(values, valueOffset)
@@ -203,13 +217,14 @@ export class Mirror {
 
   #putSourceRange(key: string, service: number): void {
     const ranges = this.sourceRanges.get(service)
+    if (ranges?.has(key) !== true) this.#sourceRangeCount++
     if (ranges === undefined) this.sourceRanges.set(service, new Set([key]))
     else ranges.add(key)
   }
 
   #deleteSourceRange(key: string, service: number): void {
     const ranges = this.sourceRanges.get(service)
-    ranges?.delete(key)
+    if (ranges?.delete(key)) this.#sourceRangeCount--
     if (ranges?.size === 0) this.sourceRanges.delete(service)
   }
 }

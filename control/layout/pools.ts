@@ -66,7 +66,8 @@ class Quarantine<T> {
  */
 export class IdPool {
   readonly name: string
-  readonly capacity: number
+  #capacity: number
+  #wasExhausted = false
   readonly #quarantine: Quarantine<number>
   readonly #free: number[] = []
   #next = 1
@@ -78,8 +79,17 @@ export class IdPool {
    */
   constructor(name: string, capacity: number, grace: number) {
     this.name = name
-    this.capacity = capacity
+    this.#capacity = capacity
     this.#quarantine = new Quarantine(grace)
+  }
+
+  get capacity(): number {
+    return this.#capacity
+  }
+
+  /** Entries of the map that are not free, 0 and those in quarantine among them; all, once there was none to give. */
+  get used(): number {
+    return this.#wasExhausted ? this.#capacity : this.#next - this.#free.length
   }
 
   /** An id that nobody uses. Throws PoolExhaustedError. */
@@ -87,8 +97,17 @@ export class IdPool {
     for (const id of this.#quarantine.expired(now)) this.#free.push(id)
     const reused = this.#free.pop()
     if (reused !== undefined) return reused
-    if (this.#next >= this.capacity) throw new PoolExhaustedError(this.name, this.capacity)
+    if (this.#next >= this.#capacity) {
+      this.#wasExhausted = true
+      throw new PoolExhaustedError(this.name, this.#capacity)
+    }
     return this.#next++
+  }
+
+  /** The map has more entries now. */
+  grow(capacity: number): void {
+    this.#capacity = Math.max(this.#capacity, capacity)
+    this.#wasExhausted = false
   }
 
   /** Gives an id back at `now`; it is not given out before the grace period is over. */
@@ -106,7 +125,9 @@ export class IdPool {
 /** Contiguous ranges of slots, first fit; neighbours that are free become one range again. */
 export class SlotPool {
   readonly name: string
-  readonly capacity: number
+  #capacity: number
+  #freeCount: number
+  #wasExhausted = false
   readonly #quarantine: Quarantine<SlotRange>
   /** Free ranges by their first slot, none touching another. */
   #free: SlotRange[]
@@ -114,9 +135,19 @@ export class SlotPool {
   /** The parameters are those of IdPool. */
   constructor(name: string, capacity: number, grace: number) {
     this.name = name
-    this.capacity = capacity
+    this.#capacity = capacity
+    this.#freeCount = capacity
     this.#quarantine = new Quarantine(grace)
     this.#free = capacity > 0 ? [{ first: 0, count: capacity }] : []
+  }
+
+  get capacity(): number {
+    return this.#capacity
+  }
+
+  /** Slots that are not free, those in quarantine among them; all, once there was no range long enough. */
+  get used(): number {
+    return this.#wasExhausted ? this.#capacity : this.#capacity - this.#freeCount
   }
 
   /** A range of `count` > 0 slots that no list refers to, or did within the grace period. Throws PoolExhaustedError. */
@@ -124,7 +155,11 @@ export class SlotPool {
     for (const range of this.#quarantine.expired(now)) this.#insert(range)
     const index = this.#free.findIndex((range) => range.count >= count)
     const found = this.#free[index]
-    if (found === undefined) throw new PoolExhaustedError(this.name, this.capacity)
+    if (found === undefined) {
+      this.#wasExhausted = true
+      throw new PoolExhaustedError(this.name, this.#capacity)
+    }
+    this.#freeCount -= count
     if (found.count === count) this.#free.splice(index, 1)
     else this.#free[index] = { first: found.first + count, count: found.count - count }
     return { first: found.first, count }
@@ -132,6 +167,15 @@ export class SlotPool {
 
   release(range: SlotRange, now: number): void {
     if (range.count > 0) this.#quarantine.add(range, now)
+  }
+
+  /** The map has more entries now. */
+  grow(capacity: number): void {
+    const more = capacity - this.#capacity
+    this.#wasExhausted = false
+    if (more <= 0) return
+    this.#insert({ first: this.#capacity, count: more })
+    this.#capacity = capacity
   }
 
   /**
@@ -148,15 +192,17 @@ export class SlotPool {
       if (range.first > next) this.release({ first: next, count: range.first - next }, now)
       next = Math.max(next, range.first + range.count)
     }
-    if (next < this.capacity) this.#free.push({ first: next, count: this.capacity - next })
+    if (next < this.#capacity) this.#free.push({ first: next, count: this.#capacity - next })
+    this.#freeCount = Math.max(0, this.#capacity - next)
   }
 
   /** Slots that are free now; those in quarantine are not. */
   get free(): number {
-    return this.#free.reduce((sum, range) => sum + range.count, 0)
+    return this.#freeCount
   }
 
   #insert(range: SlotRange): void {
+    this.#freeCount += range.count
     let low = 0
     let high = this.#free.length
     while (low < high) {

@@ -36,6 +36,13 @@ export class FakePins implements Pins {
     return this.unpin(path) || inside.length > 0
   }
 
+  move(from: string, to: string): void {
+    const thing = this.#find(from)
+    if (thing === undefined) throw missingPin(from)
+    this.#pinned.delete(posix.resolve(from))
+    this.#pinned.set(posix.resolve(to), thing)
+  }
+
   /** Throws BpfError when something is there, or nothing can be. */
   pin(path: string, thing: Pinned, subject: string): void {
     const target = posix.resolve(path)

@@ -1,5 +1,5 @@
 /** What is pinned, by paths; and what is said when that fails. */
-import { existsSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { BpfError } from './errors.ts'
 
@@ -19,6 +19,11 @@ export interface Pins {
   list(folder: string): string[]
   /** Removes a pin, or a folder with all that is in it; false when there was none. */
   remove(path: string): boolean
+  /**
+   * Moves a pin to another path of the same file system, in place of what may be pinned there: whoever opens that path finds
+   * one or the other. Throws BpfError with `errnoName` ENOENT when nothing is pinned there.
+   */
+  move(from: string, to: string): void
 }
 
 /** The pins of the BPF file systems that are mounted. */
@@ -29,6 +34,10 @@ export const kernelPins: Pins = {
     if (!existsSync(path)) return false
     rmSync(path, { recursive: true })
     return true
+  },
+  move: (from, to) => {
+    if (!existsSync(from)) throw missingPin(from)
+    renameSync(from, to)
   },
 }
 

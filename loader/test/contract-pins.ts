@@ -9,6 +9,7 @@ export function pins(world: World): void {
     world.checkDescriptors()
     life(world)
     refusals(world)
+    moves(world)
     folders(world)
   })
   suite('maps that are opened to be read', world.options, () => {
@@ -111,6 +112,25 @@ function folders(world: World): void {
     assert.equal(pins.remove(`${folder.path}/sub`), true)
     assert.deepEqual(pins.list(folder.path), ['b'])
     assert.throws(() => world.kernel.openPinnedMap(`${folder.path}/sub/c`), byErrno('ENOENT'))
+  })
+}
+
+function moves(world: World): void {
+  test('a pin moves to another path, in place of what was there', () => {
+    const { kernel } = world
+    using folder = world.pinFolder('moves')
+    const [from, to] = [`${folder.path}/from`, `${folder.path}/to`]
+    using first = makeMap(world)
+    using second = makeMap(world)
+    first.pin(to)
+    second.pin(from)
+    kernel.pins.move(from, to)
+    assert.deepEqual(kernel.pins.list(folder.path), ['to'])
+    using found = kernel.openPinnedMap(to)
+    assert.equal(found.id, second.id)
+    assert.throws(() => kernel.pins.move(from, to), byErrno('ENOENT'))
+    kernel.pins.move(to, from)
+    assert.deepEqual(kernel.pins.list(folder.path), ['from'])
   })
 }
 

@@ -107,6 +107,11 @@ export class Attachments {
     this.#sockets.attach()
   }
 
+  /** The programs are others now: those on sockets are exchanged. What fails is told, and tried again by `check`. */
+  programsReplaced(): void {
+    this.#sockets.check()
+  }
+
   /** The socket programs are attached, as far as anybody has looked. */
   get areSocketsAttached(): boolean {
     return this.#sockets.areAttached

@@ -10,7 +10,8 @@ import { serviceCidrMemory } from '../../layout/service-cidrs.ts'
 import { addressBytes } from '../../model/address.ts'
 import type { ServicePort } from '../../model/types.ts'
 import { BpfDataplane, type BpfDataplaneOptions } from './dataplane.ts'
-import { familiesContract, type World } from './families-contract.ts'
+import { familiesContract, type Start, type World } from './families-contract.ts'
+import { growthContract } from './growth-contract.ts'
 import { NothingPinnedError, openInspector } from './inspect.ts'
 import { MapSizeError } from './objects.ts'
 import { mapFolder, pinPath, removeMapPins } from './pins.ts'
@@ -57,7 +58,9 @@ export function dataplaneContract(world: World): void {
   counters(world)
   manyServices(world)
   removal(world)
-  familiesContract(world, (bpfRoot, more) => startDataplane(world, bpfRoot, more))
+  const start: Start = (bpfRoot, more) => startDataplane(world, bpfRoot, more)
+  familiesContract(world, start)
+  growthContract(world, start)
 }
 
 function syncing(world: World): void {
@@ -165,18 +168,18 @@ function restarting(world: World): void {
 }
 
 function refusals(world: World): void {
-  test('maps of another size are refused with the difference, and left alone', async () => {
+  test('maps of flows of another size are refused with the difference, and left alone', async () => {
     using root = world.pinFolder('refusal')
     {
       await using dataplane = await startDataplane(world, root.path)
       await dataplane.sync(stateOf([WEB]), undefined)
     }
-    const mapSizes = { ...SMALL_MAPS, frontends4: 8192 }
+    const mapSizes = { ...SMALL_MAPS, flows4: 2048 }
     const other = dataplaneOf(world, root.path, { mapSizes })
     await assert.rejects(other.start(), (error) => {
       assert.ok(error instanceof IncompatibleMapError)
-      assert.equal(error.map, 'frontends4')
-      assert.deepEqual(error.differences, [{ field: 'maxEntries', pinned: 4096, wanted: 8192 }])
+      assert.equal(error.map, 'flows4')
+      assert.deepEqual(error.differences, [{ field: 'maxEntries', pinned: 1024, wanted: 2048 }])
       return true
     })
     using inspector = openInspector(root.path, world.kernel)
@@ -200,7 +203,8 @@ function failures(world: World): void {
   test('a full map hurts the services that did not fit, which follow when there is room', async () => {
     using root = world.pinFolder('full')
     const mapSizes = { ...SMALL_MAPS, cluster_ips4: 2 }
-    await using dataplane = await startDataplane(world, root.path, { mapSizes })
+    // As where the kernel has no memory for larger ones.
+    await using dataplane = await startDataplane(world, root.path, { mapSizes, entriesMax: 2 })
     const ports = [1, 2, 3].map((i) => servicePort(`s${i}`, `10.96.0.${i}`, [`10.0.0.${i}`]))
     const report = await dataplane.sync(stateOf(ports), undefined)
     assert.equal(report.failed.length, 1)

@@ -97,7 +97,7 @@ for (const { family, number: suffix, flow: codec } of familyLayouts) {
       )
       let now = 0
       const sweeper = new Sweeper({
-        program: dataplane.program(`sweep${suffix}`),
+        program: () => dataplane.program(`sweep${suffix}`),
         state: dataplane.map(`state${suffix}`).memory(),
         capacity: flows.maxEntries,
         clock: () => now,

@@ -1,16 +1,18 @@
 /** The eBPF dataplane: service ports as entries of pinned maps. */
 import type { BpfMap, BpfProgram } from 'libbpf-ts'
 import type { TargetName } from '../../layout/batches.ts'
-import { adoptFamilies, Believed, GRACE_MS } from '../../layout/believed.ts'
+import { adoptFamilies, Believed, type Capacities, GRACE_MS } from '../../layout/believed.ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { type FamilyLayout, familyLayouts } from '../../layout/family.ts'
 import { datapathState, filterOffsets, listKind } from '../../layout/generated.ts'
+import { fillsOf, sizesAfter } from '../../layout/growth.ts'
 import { planHeldBits } from '../../layout/held-bits.ts'
 import type { NodeAddress } from '../../layout/node-addresses.ts'
 import { IdPool } from '../../layout/pools.ts'
 import { serviceCidrMemory } from '../../layout/service-cidrs.ts'
 import type { DesiredState, Family, ServiceKey } from '../../model/types.ts'
 import type { Dataplane, Restored, SyncReport } from '../dataplane.ts'
+import { copyMap, usedIn } from './copy-map.ts'
 import { FamilyPart, type PartReport } from './family-part.ts'
 import { writeLocalCidrs } from './local-cidrs.ts'
 import { type Datapath, type DatapathOptions, openDatapath, type ProgramName } from './objects.ts'
@@ -22,6 +24,10 @@ import { carryOut, type Target, type Targets } from './writer.ts'
 export interface BpfDataplaneOptions extends DatapathOptions {
   /** Milliseconds of a clock that never goes back. */
   readonly clock?: () => number
+  /** Maps of services grow up to so many entries (default `ENTRIES_MAX`). */
+  readonly entriesMax?: number
+  /** Called when maps have grown, with their entries. Must not throw. */
+  readonly onGrown?: (sizes: ReadonlyMap<string, number>) => void
   /** What the plans are written to; for tests that want a write to fail. */
   readonly wrapTargets?: (targets: Targets, family: Family) => Targets
 }
@@ -38,6 +44,7 @@ export class BpfDataplane implements Dataplane {
   #running: Running | undefined
   #last: Promise<unknown> = Promise.resolve()
   #udpBackendsGone: (backends: readonly GoneBackend[]) => void = () => undefined
+  #programsReplaced: () => void = () => undefined
 
   constructor(options: BpfDataplaneOptions) {
     this.#options = options
@@ -51,10 +58,12 @@ export class BpfDataplane implements Dataplane {
     try {
       const parts = this.#adopt(datapath)
       this.#running = { datapath, parts }
+      if (datapath.tooSmall.size > 0) await this.#grow(datapath.tooSmall)
       const counts = parts.map(({ believed }) => believed.counts())
       const sum = (name: 'services' | 'backends') => counts.reduce((total, count) => total + count[name], 0)
       return { adopted: datapath.adopted, services: sum('services'), backends: sum('backends') }
     } catch (error) {
+      this.#running = undefined
       datapath.close()
       throw error
     }
@@ -80,18 +89,45 @@ export class BpfDataplane implements Dataplane {
     this.#udpBackendsGone = listener
   }
 
-  /** A map by the name of its pin. Only after `start`. */
+  /**
+   * Calls back when maps have grown: what `program` returns are others then, and what is attached itself must be exchanged
+   * before it is called back. Must not throw.
+   */
+  onProgramsReplaced(listener: () => void): void {
+    this.#programsReplaced = listener
+  }
+
+  /** A map by the name of its pin; of one that grows (`GROWING_MAPS`) another one each time it has. Only after `start`. */
   map(name: string): BpfMap {
     return this.#started().datapath.map(name)
   }
 
   async sync(desired: DesiredState, changed: ReadonlySet<ServiceKey> | undefined): Promise<SyncReport> {
-    return this.#inEachFamily((part) => part.sync(desired, changed))
+    return this.#alone(async () => {
+      const start = this.#clock()
+      let report = await this.#inEachFamily((part) => part.sync(desired, changed))
+      let sizes = this.#sizesToBe()
+      while (sizes.size > 0) {
+        try {
+          await this.#grow(sizes)
+        } catch (error) {
+          report = { ...report, failed: [...report.failed, growthFailure(sizes, error)] }
+          break
+        }
+        // What did not fit before is tried again by each part, whatever it is told.
+        const { failed } = report
+        const again =
+          failed.length === 0 ? undefined : await this.#inEachFamily((part) => part.sync(desired, new Set()))
+        if (again !== undefined) report = inAll(report, again)
+        sizes = this.#sizesToBe()
+      }
+      return { ...report, durationMs: this.#clock() - start }
+    })
   }
 
   /** Makes the kernel hold these addresses of the node. */
   async setNodeAddresses(addresses: readonly NodeAddress[]): Promise<SyncReport> {
-    return this.#inEachFamily(async (part) => part.setNodeAddresses(addresses))
+    return this.#alone(() => this.#inEachFamily(async (part) => part.setNodeAddresses(addresses)))
   }
 
   /** Clients with an address in one of these ranges are internal, behind whatever device. Throws as the map does. */
@@ -157,12 +193,7 @@ export class BpfDataplane implements Dataplane {
     const layouts = familyLayouts.filter(({ family }) => datapath.families.includes(family))
     const beliefs = readKernel(layouts, (name) => datapath.map(name)).map((mirror) => {
       const { layout } = mirror
-      const capacities = {
-        services,
-        backends: datapath.map(`backends${layout.number}`).maxEntries,
-        slots: datapath.map(`backend_slots${layout.number}`).maxEntries,
-      }
-      return new Believed(layout, capacities, mirror, serviceIds)
+      return new Believed(layout, capacitiesOf(datapath, layout, services), mirror, serviceIds)
     })
     adoptFamilies(beliefs, clock())
     return beliefs.map((believed) => {
@@ -181,27 +212,45 @@ export class BpfDataplane implements Dataplane {
   }
 
   /** One family after the other; what throws in one hinders no other. Throws only where all of them do. */
-  #inEachFamily(act: (part: FamilyPart) => Promise<PartReport>): Promise<SyncReport> {
-    return this.#alone(async () => {
-      const { parts } = this.#started()
-      const start = this.#clock()
-      const total = { written: 0, deleted: 0, unchanged: 0, failed: [] as string[] }
-      const errors: unknown[] = []
-      for (const part of parts) {
-        try {
-          const { written, deleted, unchanged, failed } = await act(part)
-          total.written += written
-          total.deleted += deleted
-          total.unchanged += unchanged
-          total.failed.push(...failed)
-        } catch (error) {
-          errors.push(error)
-          total.failed.push(`${part.family}: ${error instanceof Error ? error.message : String(error)}`)
-        }
+  async #inEachFamily(act: (part: FamilyPart) => Promise<PartReport>): Promise<SyncReport> {
+    const { parts } = this.#started()
+    const start = this.#clock()
+    const total = { written: 0, deleted: 0, unchanged: 0, failed: [] as string[] }
+    const errors: unknown[] = []
+    for (const part of parts) {
+      try {
+        const { written, deleted, unchanged, failed } = await act(part)
+        total.written += written
+        total.deleted += deleted
+        total.unchanged += unchanged
+        total.failed.push(...failed)
+      } catch (error) {
+        errors.push(error)
+        total.failed.push(`${part.family}: ${error instanceof Error ? error.message : String(error)}`)
       }
-      if (errors.length === parts.length) throw errors[0]
-      return { ...total, durationMs: this.#clock() - start }
-    })
+    }
+    if (errors.length === parts.length) throw errors[0]
+    return { ...total, durationMs: this.#clock() - start }
+  }
+
+  /** Those of maps that are too full. */
+  #sizesToBe(): ReadonlyMap<string, number> {
+    const { datapath, parts } = this.#started()
+    const fills = fillsOf(
+      parts.map(({ believed }) => believed),
+      (map) => datapath.map(map).maxEntries,
+    )
+    return sizesAfter(fills, this.#options.entriesMax)
+  }
+
+  /** Has larger maps take the place of these, while traffic flows. Rejects as the kernel refuses; then all is as it was. */
+  async #grow(sizes: ReadonlyMap<string, number>): Promise<void> {
+    const { datapath, parts } = this.#started()
+    await datapath.grow(sizes, (from, into, name) => copyMap(from, into, usedIn(name, parts)))
+    const services = serviceCapacity(datapath)
+    for (const { believed } of parts) believed.grow(capacitiesOf(datapath, believed.mirror.layout, services))
+    this.#programsReplaced()
+    this.#options.onGrown?.(sizes)
   }
 
   #started(): Running {
@@ -214,6 +263,30 @@ export class BpfDataplane implements Dataplane {
     const next = this.#last.then(work)
     this.#last = next.catch(() => {})
     return next
+  }
+}
+
+function capacitiesOf(datapath: Datapath, { number }: FamilyLayout, services: number): Capacities {
+  return {
+    services,
+    backends: datapath.map(`backends${number}`).maxEntries,
+    slots: datapath.map(`backend_slots${number}`).maxEntries,
+  }
+}
+
+function growthFailure(sizes: ReadonlyMap<string, number>, error: unknown): string {
+  const wanted = [...sizes].map(([name, entries]) => `${name} to ${entries}`).join(', ')
+  return `cannot enlarge maps (${wanted}): ${error instanceof Error ? error.message : String(error)}`
+}
+
+/** Two syncs of the same as one: what failed in the first has been tried again. */
+function inAll(first: SyncReport, second: SyncReport): SyncReport {
+  return {
+    written: first.written + second.written,
+    deleted: first.deleted + second.deleted,
+    unchanged: first.unchanged,
+    failed: second.failed,
+    durationMs: first.durationMs + second.durationMs,
   }
 }
 
@@ -230,7 +303,14 @@ function targetsOf(datapath: Datapath, layout: FamilyLayout): Targets {
   const { frontendBits, backendBits } = filterOffsets
   const size = backendBits - frontendBits
   const maps = Object.fromEntries(
-    [...mapNames(layout)].map(([target, name]): [TargetName, Target] => [target, datapath.map(name)]),
+    [...mapNames(layout)].map(([target, name]): [TargetName, Target] => [
+      target,
+      {
+        // Whichever it is by then: maps grow.
+        updateMany: (keys, values, count) => datapath.map(name).updateMany(keys, values, count),
+        deleteMany: (keys, count) => datapath.map(name).deleteMany(keys, count),
+      },
+    ]),
   )
   return {
     ...maps,

@@ -18,7 +18,11 @@ export interface World {
   pinFolder(name: string): Disposable & { readonly path: string }
 }
 
-type Start = (bpfRoot: string, more?: Partial<BpfDataplaneOptions>) => Promise<BpfDataplane & AsyncDisposable>
+/** Starts a dataplane with small maps, which is stopped at the end of the scope as a killed process would be. */
+export type Start = (
+  bpfRoot: string,
+  more?: Partial<BpfDataplaneOptions>,
+) => Promise<BpfDataplane & AsyncDisposable>
 
 const BASE = servicePort('web', '10.96.0.1', ['10.0.0.1', '10.0.0.2'], {
   frontends: [

@@ -23,9 +23,15 @@ export function pinPath(bpfRoot: string, name: string): string {
   return path.join(mapFolder(bpfRoot), name)
 }
 
+/** The folder of the larger maps that are to take the place of others: nobody needs what is left there. */
+export function growingFolder(bpfRoot: string): string {
+  return path.join(bpfRoot, 'growing')
+}
+
 /** Removes the pins of the maps of every version; returns their paths. What is still attached keeps its maps. */
 export function removeMapPins(bpfRoot: string, pins: Pins = kernel.pins): string[] {
   const removed: string[] = []
+  pins.remove(growingFolder(bpfRoot))
   for (const version of pins.list(bpfRoot).filter((name) => /^v\d+$/.test(name))) {
     const folder = path.join(bpfRoot, version)
     removed.push(...pins.list(folder).map((name) => path.join(folder, name)))

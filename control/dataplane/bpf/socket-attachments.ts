@@ -5,6 +5,7 @@ import type { Logger } from '../../log.ts'
 import type { Family } from '../../model/types.ts'
 import type { ProgramName } from './objects.ts'
 import {
+  type Attached,
   type CgroupLinkPlan,
   cgroupLinkName,
   ensureCgroupLink,
@@ -53,9 +54,13 @@ export interface SocketAttachmentOptions {
   readonly log: Pick<Logger, 'warn'>
 }
 
+/** A plan for one of these programs. */
+type SocketPlan = CgroupLinkPlan & Pick<SocketProgram, 'name'>
+
 /** The programs on sockets of one node. */
 export class SocketAttachments {
-  readonly #programs: readonly (readonly [CgroupLinkPlan, BpfProgram])[]
+  readonly #plans: readonly SocketPlan[]
+  readonly #object: SocketAttachmentOptions['object']
   readonly #folder: string
   readonly #log: SocketAttachmentOptions['log']
   #isWanted = false
@@ -64,9 +69,13 @@ export class SocketAttachments {
 
   /** Attaches nothing yet. Throws SpecError when the object lacks a program. */
   constructor({ object, families, bpfRoot, cgroupRoot, log }: SocketAttachmentOptions) {
-    this.#programs = SOCKET_PROGRAMS.filter(({ family }) => families.includes(family)).map(
-      ({ name, hook }) => [{ name, hook, cgroup: cgroupRoot }, object.program(name)],
-    )
+    this.#object = object
+    this.#plans = SOCKET_PROGRAMS.filter(({ family }) => families.includes(family)).map(({ name, hook }) => ({
+      name,
+      hook,
+      cgroup: cgroupRoot,
+    }))
+    for (const { name } of this.#plans) object.program(name)
     this.#folder = linksFolder(bpfRoot)
     this.#log = log
   }
@@ -82,9 +91,9 @@ export class SocketAttachments {
    */
   attach(): void {
     this.#isWanted = true
-    for (const [plan, program] of this.#programs) ensureCgroupLink(this.#folder, plan, program)
+    for (const plan of this.#plans) this.#ensure(plan)
     this.#areAttached = true
-    const names = new Set(this.#programs.map(([{ name }]) => cgroupLinkName(name)))
+    const names = new Set(this.#plans.map(({ name }) => cgroupLinkName(name)))
     for (const name of listLinks(this.#folder)) {
       if (isCgroupLinkName(name) && !names.has(name)) removeLink(this.#folder, name)
     }
@@ -94,8 +103,8 @@ export class SocketAttachments {
   check(): void {
     if (!this.#isWanted) return
     try {
-      for (const [plan, program] of this.#programs) {
-        const { adopted } = ensureCgroupLink(this.#folder, plan, program)
+      for (const plan of this.#plans) {
+        const { adopted } = this.#ensure(plan)
         if (!adopted)
           this.#log.warn(`our ${plan.name} program was detached from ${plan.cgroup}: attached again`)
       }
@@ -112,6 +121,10 @@ export class SocketAttachments {
       }
       this.#failure = message
     }
+  }
+
+  #ensure(plan: SocketPlan): Attached {
+    return ensureCgroupLink(this.#folder, plan, this.#object.program(plan.name))
   }
 
   /** They are gone, and `check` does not bring them back. */

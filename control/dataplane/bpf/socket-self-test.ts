@@ -27,7 +27,7 @@ export type SelfTestOutcome =
 
 export interface SelfTestMaps {
   readonly layout: FamilyLayout
-  /** `frontends4` or `frontends6` */
+  /** `frontends4` or `frontends6`; another one when it has grown. */
   readonly frontends: BpfMap
   /** The memory of `filter`. */
   readonly filter: Uint8Array
@@ -55,20 +55,22 @@ export async function testSockets(
   families: readonly SelfTestMaps[],
 ): Promise<ReadonlyMap<string, SelfTestOutcome>> {
   const outcomes = new Map<string, SelfTestOutcome>()
-  for (const { layout, frontends, filter } of families) {
+  for (const maps of families) {
+    const { layout, filter } = maps
     const kinds = KINDS.filter(({ family }) => family === layout.family)
     const [first] = kinds
     if (first === undefined) continue
     const address = addressBytes(first.address)
     const key = { address, port: ASKED_PORT, protocol: protocolNumber.UDP, zero: 0 }
-    const entries = typedMap(frontends, layout.frontendKey, layout.frontend)
+    // Asked anew each time: it may have grown meanwhile.
+    const entries = () => typedMap(maps.frontends, layout.frontendKey, layout.frontend)
     // Stays, as all bits do: it costs others nothing but a look-up.
     setBit(filter.subarray(filterOffsets.frontendBits), filterBit(address))
-    entries.set(key, { key, service: 0, kind: frontendKind.CLUSTER_IP, flags: 0, zero: 0 })
+    entries().set(key, { key, service: 0, kind: frontendKind.CLUSTER_IP, flags: 0, zero: 0 })
     try {
       for (const kind of kinds) outcomes.set(kind.name, await ask(kind))
     } finally {
-      entries.delete(key)
+      entries().delete(key)
     }
   }
   return outcomes

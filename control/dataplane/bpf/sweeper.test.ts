@@ -19,7 +19,7 @@ function fakeKernel(callsNeeded: number) {
       return { returnValue: 0, data: new Uint8Array(), context: out, durationNs: 0 }
     },
   }
-  return { state, calls, program, capacity: 100_000 }
+  return { state, calls, program: () => program, capacity: 100_000 }
 }
 
 test('a sweep calls the program until the whole table was looked at', async () => {

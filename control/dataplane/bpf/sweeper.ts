@@ -19,7 +19,8 @@ export interface SweepReport {
 }
 
 export interface SweeperOptions {
-  readonly program: Pick<BpfProgram, 'testRun'>
+  /** Which one it is now: with larger maps come other programs. */
+  readonly program: () => Pick<BpfProgram, 'testRun'>
   /** The memory of `state4`, shared with the programs. */
   readonly state: Uint8Array
   /** Sides of flows that the table can hold: a bound to the calls of one sweep. */
@@ -79,7 +80,7 @@ export class Sweeper {
   #call(now: number) {
     const context = new Uint8Array(sweepCodec.size)
     sweepCodec.encode({ now, limit: LIMIT, looked: 0, expired: 0, done: 0 }, viewOf(context), 0)
-    const { context: out } = this.#options.program.testRun({ context })
+    const { context: out } = this.#options.program().testRun({ context })
     return sweepCodec.decode(viewOf(out), 0)
   }
 }
