@@ -89,18 +89,24 @@ function markdownTable(findings: readonly Finding[]): string {
   return rows.map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
 
-const BEGIN = '<!-- measured by `npm run bench`: begin -->'
-const END = '<!-- measured by `npm run bench`: end -->'
-
-/** The page with what is between the markers replaced. Throws Error when a marker is missing. */
-export function updatePage(page: string, findings: readonly Finding[], machine: Machine): string {
-  const begin = page.indexOf(BEGIN)
-  const end = page.indexOf(END)
+/** The page with what is between the markers of a command replaced. Throws Error when a marker is missing. */
+export function updatePage(
+  page: string,
+  findings: readonly Finding[],
+  machine: Machine,
+  command = 'npm run bench',
+): string {
+  const beginMark = `<!-- measured by \`${command}\`: begin -->`
+  const endMark = `<!-- measured by \`${command}\`: end -->`
+  const begin = page.indexOf(beginMark)
+  const end = page.indexOf(endMark)
   if (begin < 0 || end < begin) {
-    throw new Error(`the page has no place for the table: put "${BEGIN}" and "${END}" on lines of their own`)
+    throw new Error(
+      `the page has no place for the table: put "${beginMark}" and "${endMark}" on lines of their own`,
+    )
   }
   const where =
     `Linux ${machine.kernel}, ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGB} GB; ` +
-    `Node.js ${machine.node}; \`npm run bench\`.`
-  return `${page.slice(0, begin)}${BEGIN}\n\n${where}\n\n${markdownTable(findings)}\n\n${page.slice(end)}`
+    `Node.js ${machine.node}; \`${command}\`.`
+  return `${page.slice(0, begin)}${beginMark}\n\n${where}\n\n${markdownTable(findings)}\n\n${page.slice(end)}`
 }

@@ -1,0 +1,87 @@
+/** Pods come while the daemon runs, each on the bridge, and each speaks at once: is any of its packets not translated? */
+import { clusterIp } from '../synthetic.ts'
+import type { Network } from './network.ts'
+import type { ClusterStage } from './stage.ts'
+
+const BRIDGE = '10.244.128.1'
+
+/** Packets that left the node for a ClusterIP: nobody had translated them. */
+const LEAKED = `table ip bench {
+  chain out {
+    type filter hook postrouting priority 300;
+    ip daddr 10.96.0.0/12 counter
+  }
+}`
+
+export interface NewPods {
+  readonly pods: number
+  /** Packets that passed the translation by. */
+  readonly leaked: number
+  /** Pods whose first packet got no answer in time, or no answer at all. */
+  readonly lost: number
+}
+
+interface NewPod {
+  readonly address: string
+  readonly device: string
+  readonly table: number
+}
+
+export function prepareNewPods(network: Network): void {
+  network.run('node', ['nft', '-f', '-'], LEAKED)
+  network.ip('node', ['link add cni0 type bridge', `address add ${BRIDGE}/17 dev cni0`, 'link set cni0 up'])
+  // All are in one namespace and choose their device by their address: a device answers for its own alone.
+  const settings = ['rp_filter=0', 'arp_ignore=1', 'arp_announce=2']
+  network.run('pod', [
+    'sysctl',
+    '-qw',
+    ...settings.flatMap((setting) =>
+      ['all', 'default'].map((device) => `net.ipv4.conf.${device}.${setting}`),
+    ),
+  ])
+}
+
+/** One pod after the other gets its device, as a CNI does it, and connects to a service as soon as that is up. */
+export async function measureNewPods(stage: ClusterStage, count: number, services: number): Promise<NewPods> {
+  const { network } = stage
+  const before = leaked(network)
+  let lost = 0
+  for (let i = 0; i < count; i++) {
+    const pod = {
+      address: `10.244.${128 + Math.floor(i / 200)}.${2 + (i % 200)}`,
+      device: `new${i}`,
+      table: 1000,
+    }
+    plug(network, pod)
+    const { ok } = await stage.pod(
+      { kind: 'speak', address: clusterIp((i * 37) % services), localAddress: pod.address },
+      'spoken',
+    )
+    if (!ok) lost++
+    unplug(network, pod)
+  }
+  return { pods: count, leaked: leaked(network) - before, lost }
+}
+
+function plug(network: Network, { address, device, table }: NewPod): void {
+  network.ip('node', [
+    `link add ${device} type veth peer name ${device} netns ${network.name('pod')}`,
+    `link set ${device} master cni0 up`,
+  ])
+  network.ip('pod', [
+    `address add ${address}/32 dev ${device}`,
+    `link set ${device} up`,
+    `rule add from ${address} table ${table}`,
+    `route add default via ${BRIDGE} dev ${device} onlink table ${table}`,
+  ])
+}
+
+function unplug(network: Network, { address, device, table }: NewPod): void {
+  network.ip('pod', [`rule delete from ${address} table ${table}`])
+  network.ip('node', [`link delete ${device}`])
+}
+
+function leaked(network: Network): number {
+  const text = network.run('node', ['nft', 'list', 'table', 'ip', 'bench'])
+  return Number(/packets (\d+)/.exec(text)?.[1])
+}

@@ -1,0 +1,74 @@
+/** What the processes of this measurement tell each other. Times are microseconds of the machine's monotonic clock. */
+
+/** To the API server. */
+export type ToApi =
+  /** Let endpoints move, at a steady pace; of every `probedEach`-th change it is the probed service whose all move. */
+  {
+    readonly kind: 'change'
+    readonly perSecond: number
+    readonly seconds: number
+    readonly probedEach: number
+  }
+
+export type FromApi =
+  | { readonly kind: 'listening' }
+  /** When each change of the probed service was made. */
+  | { readonly kind: 'changed'; readonly probedUs: readonly number[] }
+
+/** To the pod that connects. */
+export type ToPod =
+  /** Connects to each until it answers. */
+  | { readonly kind: 'await'; readonly addresses: readonly string[]; readonly everyMs: number }
+  /** Connects to each once. */
+  | { readonly kind: 'sweep'; readonly addresses: readonly string[] }
+  /** Connects to one from an address that the pod has just got. */
+  | { readonly kind: 'speak'; readonly address: string; readonly localAddress: string }
+  /** Connects to one, again and again, until `stop`. */
+  | { readonly kind: 'follow'; readonly address: string }
+  | { readonly kind: 'stop' }
+
+export type FromPod =
+  | { readonly kind: 'ready' }
+  /** When each answered first, in their order. */
+  | { readonly kind: 'answered'; readonly atUs: readonly number[] }
+  | { readonly kind: 'swept'; readonly failed: readonly string[]; readonly endpoints: number }
+  /** Whether the first packet was answered, in less time than it takes until it is sent again. */
+  | { readonly kind: 'spoken'; readonly ok: boolean }
+  /** Each connection: when it began, and the endpoint that answered, as a number; -1: nobody. */
+  | { readonly kind: 'followed'; readonly beganUs: readonly number[]; readonly endpoint: readonly number[] }
+
+/** From the process in whose namespace all endpoints are. */
+export interface FromEndpoints {
+  readonly kind: 'listening'
+}
+
+/** What is seen inside of the daemon. */
+export interface Observed {
+  /** When the process began. */
+  readonly startedUs: number
+  /** The first and the last byte of what the API server answered until then. */
+  readonly firstByteUs: number
+  readonly lastByteUs: number
+  /** Turns of the event loop that took long: when each ended, and how long it was. */
+  readonly blocks: readonly { readonly atUs: number; readonly ms: number }[]
+}
+
+/** Services and endpoints of a measurement. */
+export interface ClusterSize {
+  readonly services: number
+  readonly endpoints: number
+}
+
+/** The number of the service whose endpoints are watched. */
+export const PROBED = 1
+
+/** Endpoints of changed slices have addresses from here on: sixteen of the probed service by change. */
+export const FIRST_PROBED_ADDRESS = 0x0b00_0000
+export const PROBED_STRIDE = 16
+/** And one each of the others. */
+export const FIRST_OTHER_ADDRESS = 0x0c00_0000
+
+/** An IPv4 address as a number. */
+export function numberOf(address: string): number {
+  return address.split('.').reduce((value, byte) => value * 256 + Number(byte), 0)
+}
