@@ -132,6 +132,7 @@ const CHOICES: readonly (readonly [values: Value, text: RegExp])[] = [
   [{ resources: { limits: { memory: '400Mi' } } }, /limits:\n +memory: 400Mi\n/],
   [{ cgroupRoot: '/sys/fs/cgroup/unified' }, /path: \/sys\/fs\/cgroup\/unified\n/],
   [{ seccompProfile: 'Unconfined' }, /seccompProfile:\n +type: Unconfined\n/],
+  [{ metricsAddress: '[::]' }, /- --metrics-bind-address=\[::\]:10249\n/],
   [{ socketLoadBalancing: 'all' }, /- --socket-load-balancing=all\n/],
 ]
 

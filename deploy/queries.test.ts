@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { METRICS, type Metric } from '../control/server/metrics-table.ts'
 import { yamlOf } from '../tools/gen/deploy.ts'
+import { fromInstall } from './manifests.ts'
 import { alertRules, dashboardQueries, selectorsOf } from './queries.ts'
 
 const ALL: readonly Metric[] = Object.values(METRICS)
@@ -100,4 +101,24 @@ test('the dashboard', () => {
   const queries = dashboardQueries()
   assert.ok(queries.length > 0)
   for (const query of queries) assert.deepEqual(faultsOf(query), [], query)
+})
+
+test('the pod monitor asks for a port that the pods have, of pods that there are', () => {
+  const { kind, spec } = Object(yamlOf(readFileSync(join(import.meta.dirname, 'podmonitor.yaml'), 'utf8')))
+  assert.equal(kind, 'PodMonitor')
+  const daemonSet = Object(fromInstall().find((each) => each.kind === 'DaemonSet'))
+  const { metadata, spec: pod } = daemonSet.spec.template
+  for (const [name, value] of Object.entries(spec.selector.matchLabels)) {
+    assert.equal(metadata.labels[name], value)
+  }
+  const [container] = pod.containers
+  const ports: { name: string; containerPort: number }[] = container.ports
+  for (const { port } of spec.podMetricsEndpoints) {
+    const number = ports.find(({ name }) => name === port)?.containerPort
+    assert.ok(container.args.includes(`--metrics-bind-address=127.0.0.1:${number}`), `port ${port}`)
+  }
+  // What the page says to replace is that argument.
+  const page = readFileSync(join(import.meta.dirname, '../docs/install.md'), 'utf8')
+  const [, index = ''] = /args\/(\d+)", "value": "--metrics-bind-address=/.exec(page) ?? []
+  assert.match(container.args[Number(index)], /^--metrics-bind-address=/)
 })

@@ -1,7 +1,7 @@
 /** `sluice run`: builds the parts, starts them in their order, and stops them. */
 
 import { kernelRelease } from 'libbpf-ts'
-import { type Clock, systemClock } from '../clock.ts'
+import { systemClock } from '../clock.ts'
 import { CONFIGZ_GROUP, kubeProxyDocument } from '../config/configz.ts'
 import { type RunOptions, sourceText } from '../config/options.ts'
 import type { Choice } from '../dataplane/choose.ts'
@@ -20,7 +20,7 @@ import { tellConntrack } from './conntrack.ts'
 import type { PartOptions } from './dataplane-part.ts'
 import { checkPrivileges } from './host.ts'
 import { lockNode } from './lock.ts'
-import { keepMetrics } from './metrics.ts'
+import { keepMetrics, lastTimes } from './metrics.ts'
 import { choiceEvent, createNodeEvents, startingEvent } from './node-events.ts'
 import { NodeFollower } from './node-follower.ts'
 import { setOomScore } from './oom-score.ts'
@@ -141,7 +141,7 @@ async function serve(daemon: Daemon): Promise<void> {
     freshness: source.freshness,
     changes: () => source.store.changes,
     takeTriggerTimes: () => source.store.takeTriggerTimes(),
-    lastQueuedMs: () => wallMs(loop.state().lastQueuedMs, clock),
+    lastTimes: () => lastTimes(loop.state(), Date.now() - clock.nowMs()),
     healthChecks: () => servers.healthChecks.size,
   })
   const { loop, follower, firstSync } = buildPipeline(daemon, {
@@ -294,9 +294,4 @@ async function followNode(
     if (!signal.aborted) throw error
   }
   return { written }
-}
-
-/** A moment of the clock in milliseconds since 1970. */
-function wallMs(atMs: number | undefined, { nowMs }: Clock): number | undefined {
-  return atMs === undefined ? undefined : Date.now() - (nowMs() - atMs)
 }

@@ -7,7 +7,7 @@ import { METRICS, type Metric } from '../server/metrics-table.ts'
 import type { SyncOutcome } from '../sync/parts.ts'
 import { lookAtBpf } from './bpf-metrics.ts'
 import { lookAtIptables } from './iptables-metrics.ts'
-import { keepMetrics } from './metrics.ts'
+import { keepMetrics, lastTimes } from './metrics.ts'
 
 test('a scrape has every metric, with what happened and how things are', () => {
   const keeper = keepMetrics({
@@ -42,7 +42,7 @@ test('a scrape has every metric, with what happened and how things are', () => {
     ],
     changes: () => ({ services: { total: 4, pending: 1 }, slices: { total: 9, pending: 2 } }),
     takeTriggerTimes: () => [Date.now() + 60_000, 1000],
-    lastQueuedMs: () => 2_000_000,
+    lastTimes: () => lastTimes({ lastQueuedMs: 500, lastSyncMs: 750 }, 1_999_500),
     healthChecks: () => 2,
   })
   after(() => keeper.close())
@@ -65,6 +65,7 @@ test('a scrape has every metric, with what happened and how things are', () => {
     'kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"} 1',
     'kubeproxy_sync_partial_proxy_rules_duration_seconds_count{ip_family="IPv4"} 1',
     'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"} 2000',
+    'kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"} 2000.25',
     'kubeproxy_sync_proxy_rules_service_changes_total 4',
     'kubeproxy_sync_proxy_rules_endpoint_changes_pending 2',
     'kubeproxy_sync_proxy_rules_no_local_endpoints_total{traffic_policy="external",ip_family="IPv4"} 0',

@@ -7,7 +7,23 @@ import type { DesiredState, Family } from '../model/types.ts'
 import { Metrics } from '../server/metrics.ts'
 import type { Freshness } from '../source/source.ts'
 import type { StoreChanges } from '../source/store.ts'
-import type { AnyProblem, SyncObserver } from '../sync/parts.ts'
+import type { AnyProblem, SyncObserver, SyncState } from '../sync/parts.ts'
+
+/** Milliseconds since 1970, by one clock: they can be compared. Undefined: never. */
+export interface LastTimes {
+  readonly queuedMs: number | undefined
+  /** The end of the last sync that did not fail, also of one that found nothing to write. */
+  readonly syncedMs: number | undefined
+}
+
+/** `offsetMs`: from the loop's clock to the time since 1970. Pure. */
+export function lastTimes(
+  { lastQueuedMs, lastSyncMs }: Pick<SyncState, 'lastQueuedMs' | 'lastSyncMs'>,
+  offsetMs: number,
+): LastTimes {
+  const wall = (ms: number | undefined) => (ms === undefined ? undefined : ms + offsetMs)
+  return { queuedMs: wall(lastQueuedMs), syncedMs: wall(lastSyncMs) }
+}
 
 /** What is looked at. Cheap, all of it. */
 export interface MetricSources {
@@ -19,8 +35,7 @@ export interface MetricSources {
   readonly changes: () => StoreChanges
   /** See `Store.takeTriggerTimes`. */
   readonly takeTriggerTimes: () => readonly number[]
-  /** Milliseconds since 1970; undefined: never. */
-  readonly lastQueuedMs: () => number | undefined
+  readonly lastTimes: () => LastTimes
   readonly healthChecks: () => number
 }
 
@@ -101,7 +116,6 @@ function syncedObserver(
         metrics.observe('syncDuration', durationMs / 1000, name)
         const kind = outcome.changed === undefined ? 'fullSyncDuration' : 'partialSyncDuration'
         metrics.observe(kind, durationMs / 1000, name)
-        metrics.set('lastSync', nowMs / 1000, name)
       }
       metrics.observe('syncWait', outcome.waitedMs / 1000)
       metrics.add('entries', written, 'write')
@@ -140,8 +154,11 @@ function look(metrics: Metrics, sources: MetricSources): void {
   metrics.set('serviceChangesPending', services.pending)
   metrics.set('endpointChanges', slices.total)
   metrics.set('endpointChangesPending', slices.pending)
-  const queuedMs = sources.lastQueuedMs()
-  for (const name of sources.families.map(familyName)) metrics.set('lastQueued', (queuedMs ?? 0) / 1000, name)
+  const { queuedMs, syncedMs } = sources.lastTimes()
+  for (const name of sources.families.map(familyName)) {
+    metrics.set('lastQueued', (queuedMs ?? 0) / 1000, name)
+    if (syncedMs !== undefined) metrics.set('lastSync', syncedMs / 1000, name)
+  }
   metrics.set('healthChecks', sources.healthChecks())
   const { user, system } = process.cpuUsage()
   metrics.set('cpu', (user + system) / 1e6)

@@ -97,7 +97,7 @@ test('B39 the watch goes silent: who asks the daemon is told for how long, and t
     freshness: client.freshness,
     changes: () => client.store.changes,
     takeTriggerTimes: () => [],
-    lastQueuedMs: () => undefined,
+    lastTimes: () => ({ queuedMs: undefined, syncedMs: undefined }),
     healthChecks: () => 0,
   })
   after(() => metrics.close())

@@ -10,12 +10,16 @@ interface Panel {
   readonly description: string
   /** As Grafana calls it: `s`, `bytes`, `short`, `pps`, `percentunit`. */
   readonly unit: string
-  readonly kind?: 'timeseries' | 'stat' | 'table'
+  readonly kind?: 'timeseries' | 'stat'
+  /** From here on, in the panel's unit, it is for somebody to look at: a line in the panel, and red above it. */
+  readonly limit?: number
   readonly queries: readonly Query[]
 }
 
 /** Of the nodes chosen above the panels. */
 const NODE = 'instance=~"$instance"'
+
+const LAST_SYNC = `kubeproxy_sync_proxy_rules_last_timestamp_seconds{${NODE}}`
 
 const quantile = (q: number, metric: string, by = 'le'): string =>
   `histogram_quantile(${q}, sum by (${by}) (rate(${metric}_bucket{${NODE}}[$__rate_interval])))`
@@ -46,19 +50,21 @@ const ROWS: readonly (readonly [title: string, panels: readonly Panel[]])[] = [
       },
       {
         title: 'How late the kernel is',
-        description: 'From the oldest change that waits to the last one written',
+        description: 'Since the last sync, where something has been queued after it; 0 where nothing waits',
         unit: 's',
+        limit: 60,
         queries: [
           {
-            expr: `max by (instance) (kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{${NODE}} - kubeproxy_sync_proxy_rules_last_timestamp_seconds{${NODE}})`,
+            expr: `max by (instance) ((time() - ${LAST_SYNC}) * (kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{${NODE}} > bool ${LAST_SYNC}))`,
             legend: '{{instance}}',
           },
         ],
       },
       {
         title: 'What is not as it should be',
-        description: 'The log of the node names each',
+        description: 'The log of the node names each. All of it is 0 where all is well',
         unit: 'short',
+        limit: 1,
         queries: [
           { expr: `sum(sluice_refused_entries{${NODE}})`, legend: 'entries refused by the kernel' },
           { expr: `sum(sluice_unattached_devices{${NODE}})`, legend: 'devices without programs' },
@@ -67,6 +73,10 @@ const ROWS: readonly (readonly [title: string, panels: readonly Panel[]])[] = [
           {
             expr: `sum(increase(sluice_sync_failures_total{${NODE}}[$__rate_interval]))`,
             legend: 'syncs failed',
+          },
+          {
+            expr: `sum(changes(process_start_time_seconds{${NODE}}[$__rate_interval]) and on (instance) sluice_services)`,
+            legend: 'restarts of the daemon',
           },
         ],
       },
@@ -172,9 +182,21 @@ const ROWS: readonly (readonly [title: string, panels: readonly Panel[]])[] = [
         ],
       },
       {
+        title: 'Processor time',
+        description: '1 is one processor',
+        unit: 'short',
+        queries: [
+          {
+            expr: `rate(process_cpu_seconds_total{${NODE}}[$__rate_interval]) and on (instance) sluice_services`,
+            legend: '{{instance}}',
+          },
+        ],
+      },
+      {
         title: 'Longest delay of the event loop',
         description: 'Since the scrape before: so long has everything waited',
         unit: 's',
+        limit: 1,
         queries: [{ expr: `sluice_event_loop_delay_seconds{${NODE}, quantile="1"}`, legend: '{{instance}}' }],
       },
       {
@@ -205,17 +227,18 @@ export function emitDashboard(): string {
     const row = { id: ++id, type: 'row', title, collapsed: false, gridPos: { x: 0, y: top, w: WIDTH, h: 1 } }
     const below = inRow.map((panel, place) => ({
       id: ++id,
-      type: panel.kind ?? 'timeseries',
       title: panel.title,
       description: panel.description,
       datasource: SOURCE,
       gridPos: { x: place * width, y: top + 1, w: width, h: HEIGHT },
-      fieldConfig: { defaults: { unit: panel.unit, min: 0 }, overrides: [] },
+      ...look(panel),
       targets: panel.queries.map(({ expr, legend }, number) => ({
         refId: String.fromCharCode(65 + number),
         datasource: SOURCE,
         expr,
         legendFormat: legend,
+        // What there is now, not what there was in the hour that is shown.
+        ...(panel.kind === 'stat' ? { instant: true } : {}),
       })),
     }))
     return [row, ...below]
@@ -233,6 +256,32 @@ export function emitDashboard(): string {
     panels,
   }
   return `${JSON.stringify(dashboard, undefined, 2)}\n`
+}
+
+/** How a panel draws its numbers. */
+function look({ kind = 'timeseries', unit, limit }: Panel): object {
+  const steps = [
+    { color: 'green', value: null },
+    ...(limit === undefined ? [] : [{ color: 'red', value: limit }]),
+  ]
+  const thresholds = { mode: 'absolute', steps }
+  if (kind === 'stat') {
+    return {
+      type: kind,
+      fieldConfig: { defaults: { unit, thresholds }, overrides: [] },
+      options: { textMode: 'value_and_name', colorMode: 'none', reduceOptions: { calcs: ['lastNotNull'] } },
+    }
+  }
+  const custom = {
+    fillOpacity: 10,
+    showPoints: 'never',
+    thresholdsStyle: { mode: limit === undefined ? 'off' : 'line' },
+  }
+  return {
+    type: kind,
+    fieldConfig: { defaults: { unit, min: 0, thresholds, custom }, overrides: [] },
+    options: { tooltip: { mode: 'multi', sort: 'desc' } },
+  }
 }
 
 function variables(): object[] {
