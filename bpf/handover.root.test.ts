@@ -156,6 +156,9 @@ for (const family of FAMILIES) {
         // Netfilter has seen it and translates it not.
         assert.equal(node.receive(UPLINK, datagramFrom(4322)).untouched, false)
         assert.equal(node.receive(UPLINK, datagramFrom(4323)).untouched, false)
+        using blind = createNode()
+        blind.datapath.setState({ now: 1000, handoverUntil: 1060 })
+        assert.equal(blind.receive(UPLINK, datagramFrom(4321)).untouched, false, 'where it cannot be asked')
         node.datapath.setState({ now: 1060 })
         assert.equal(node.receive(UPLINK, datagramFrom(4321)).untouched, false)
       } finally {

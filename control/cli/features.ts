@@ -80,7 +80,7 @@ export const FEATURES: readonly Feature[] = [
     use: 'packets: leave connections of another proxy alone',
     since: '5.18',
     probe: () => probeKernelFunction('bpf_skb_ct_lookup', 'nf_conntrack'),
-    otherwise: 'after a first start they go on for --handover-timeout',
+    otherwise: 'after a first start those of TCP go on for --handover-timeout; UDP streams are balanced anew',
   },
   {
     name: 'BPF_F_IPV6',

@@ -58,7 +58,7 @@ export function renderings(all: readonly Step[]): { readonly partial: string[]; 
     return renderer.render({
       ...FIRST,
       desired: model.desired,
-      base: i === 0 ? FIRST.base : { desired: before, changed: model.changed },
+      base: i === 0 ? FIRST.base : { ...FIRST, desired: before, changed: model.changed },
     }).text
   })
   return { partial, full: new RuleRenderer(SETTINGS).render({ ...FIRST, desired: model.desired }).text }

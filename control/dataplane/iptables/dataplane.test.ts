@@ -150,10 +150,7 @@ describe('a sync', () => {
     const before = iptables.saved('iptables-nft', 'nat')
     const state = refusing(iptables, 'iptables-nft')
     const desired = stateOf({ ...WEB, endpoints: ['10.244.9.9'] })
-    await assert.rejects(
-      dataplane.sync(desired, new Set([KEY])),
-      /line 2 failed\n {2}1: \*filter\n> 2: :KUBE/,
-    )
+    await assert.rejects(dataplane.sync(desired, new Set([KEY])), /line 2 failed\n {2}1: \*nat\n> 2: :KUBE/)
     assert.equal(iptables.saved('iptables-nft', 'nat'), before)
     const counts = () => dataplane.counts().get('ipv4')
     assert.equal(counts()?.partialFailures, 1)
@@ -301,6 +298,21 @@ describe('node ports', () => {
     iptables.restored.length = 0
     await dataplane.sync(stateOf(WEB), new Set())
     assert.match(rules('ip6tables-nft')?.[0] ?? '', /^-m addrtype --dst-type LOCAL/)
+  })
+
+  test('whose addresses change while rules are being written are written right after', async () => {
+    const { dataplane, iptables } = setUp({ families: ['ipv4'] })
+    await dataplane.start()
+    const at = (address: string) => dataplane.setNodeAddresses([{ address, nodePort: true }], new Set())
+    at('192.168.1.11')
+    await dataplane.sync(stateOf(WEB), undefined)
+    iptables.intercept = ([program = '']) => {
+      if (program === 'iptables-nft-restore') at('192.168.1.12')
+      return undefined
+    }
+    await dataplane.sync(stateOf({ ...WEB, endpoints: ['10.244.1.2'] }), new Set([KEY]))
+    await dataplane.sync(stateOf({ ...WEB, endpoints: ['10.244.1.2'] }), new Set())
+    assert.match(iptables.saved('iptables-nft', 'nat'), / -d 192\.168\.1\.12 -j KUBE-NODEPORTS/)
   })
 
   test('at 127.0.0.1 need a sysctl, which is turned on behind the rule that guards it, and off again', async () => {

@@ -1,5 +1,6 @@
 /** The rules of one family in the kernel: what is held, what is to be written next, and whether that must be everything. */
 
+import { isDeepStrictEqual } from 'node:util'
 import type { DesiredState, Family, ServiceKey, ServicePort } from '../../model/types.ts'
 import type { Sysctls } from '../netfilter/sysctls.ts'
 import { canaryLines, markerLines, notesLocalnet, ROUTE_LOCALNET } from './canary.ts'
@@ -59,9 +60,9 @@ export class FamilyRules {
   #renderer: RuleRenderer
   /** The kernel holds what it was last given; else the next sync writes everything. */
   #isTrusted = false
-  #hasNewSettings = false
-  /** What the kernel was last given. */
+  /** What the kernel was last given, and the addresses of node ports then. */
   #given: DesiredState | undefined
+  #givenAddresses: NodePortAddresses = 'all'
   /** Whether ROUTE_LOCALNET is to be off again one day. Undefined while nobody has looked. */
   #noteLocalnet: boolean | undefined
   #counts: FamilyCounts = { rules: NO_RULES, written: NO_RULES, failures: 0, partialFailures: 0 }
@@ -83,7 +84,6 @@ export class FamilyRules {
     const isSame = JSON.stringify(settings.localPods) === JSON.stringify(this.#settings.localPods)
     const before = this.#settings
     this.#settings = settings
-    this.#hasNewSettings = true
     if (isSame && settings.localhostNodePorts === before.localhostNodePorts) return
     this.#renderer = this.#newRenderer()
     this.#isTrusted = false
@@ -102,9 +102,14 @@ export class FamilyRules {
   /** Throws IptablesError; then what was in the kernel is still there, and the next sync writes everything. */
   async sync(desired: DesiredState, changed: ReadonlySet<ServiceKey> | undefined): Promise<FamilyReport> {
     const given = this.#isTrusted ? this.#given : undefined
-    const since = given === undefined || changed === undefined ? undefined : { desired: given, changed }
+    const nodePortAddresses = this.#givenAddresses
+    const since =
+      given === undefined || changed === undefined
+        ? undefined
+        : { desired: given, changed, nodePortAddresses }
     const differing = this.#differing(desired, since?.changed)
-    if (since !== undefined && !this.#hasNewSettings && differing.length === 0) {
+    const isSameNode = isDeepStrictEqual(nodePortAddresses, this.#settings.nodePortAddresses)
+    if (since !== undefined && isSameNode && differing.length === 0) {
       this.#given = desired
       const { filter, nat } = this.#counts.rules
       return { written: 0, deleted: 0, unchanged: filter + nat, hasOtherUdpEndpoints: false }
@@ -114,7 +119,6 @@ export class FamilyRules {
     try {
       const counts = await (since === undefined ? this.#syncAll(desired) : this.#write(desired, since))
       this.#given = desired
-      this.#hasNewSettings = false
       return {
         ...counts,
         hasOtherUdpEndpoints: differing.some(([before, after]) => hasOtherUdpEndpoints(before, after)),
@@ -162,12 +166,10 @@ export class FamilyRules {
   }
 
   async #write(desired: DesiredState, base: Held | Since): Promise<WrittenRules> {
-    const { text, rules, written, removed } = this.#renderer.render({
-      desired,
-      base,
-      nodePortAddresses: this.#settings.nodePortAddresses,
-    })
-    await this.iptables.restore(text)
+    const { nodePortAddresses } = this.#settings
+    const { text, rules, written, removed } = this.#renderer.render({ desired, base, nodePortAddresses })
+    if (text !== '') await this.iptables.restore(text)
+    this.#givenAddresses = nodePortAddresses
     this.#counts = { ...this.#counts, rules, written }
     const count = written.filter + written.nat
     return { written: count, deleted: removed, unchanged: rules.filter + rules.nat - count }

@@ -3,6 +3,7 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { makeEndpoint, makeService, makeSlice } from '../../model/fixtures.ts'
 import type { DesiredState } from '../../model/types.ts'
+import { isPortChain } from './chains.ts'
 import { renderings, steps } from './changes.fixture.ts'
 import { FakeIptables } from './iptables.fake.ts'
 import { RuleRenderer } from './rules.ts'
@@ -40,12 +41,16 @@ suite('a partial update', () => {
   function update(before: DesiredState, after: DesiredState, changed: readonly string[]) {
     const renderer = new RuleRenderer(SETTINGS)
     renderer.render({ ...FIRST, desired: before })
-    const base = { desired: before, changed: new Set(changed) }
+    const base = { ...FIRST, desired: before, changed: new Set(changed) }
     return renderer.render({ ...FIRST, desired: after, base })
   }
 
   function portChains(text: string): readonly string[] {
     return [...text.matchAll(/^:(KUBE-(?:SVC|SVL|EXT|FW|SEP)-\w+)/gm)].map(([, chain = '']) => chain)
+  }
+
+  function sharedChains(text: string): readonly string[] {
+    return [...text.matchAll(/^:(\S+)/gm)].flatMap(([, chain = '']) => (isPortChain(chain) ? [] : [chain]))
   }
 
   function removed(text: string): readonly string[] {
@@ -89,12 +94,53 @@ suite('a partial update', () => {
     assert.equal(portChains(added.text).length, 3)
     assert.deepEqual(removed(added.text), [])
     assert.match(added.text, /--probability 0\.5000000000 /)
+    for (const { text } of [moved, added])
+      assert.deepEqual(sharedChains(text), [], 'of the others nothing is written')
   })
 
-  test('SYN-05 nothing is another: no chain of any service', () => {
-    const { text } = update(both, both, [])
-    assert.deepEqual(portChains(text), [])
-    assert.match(text, /"default\/api cluster IP"/)
+  test('SYN-05 nothing is another: nothing is written', () => {
+    const { text, written, rules } = update(both, both, [])
+    assert.equal(text, '')
+    assert.deepEqual(written, { filter: 0, nat: 0 })
+    assert.deepEqual(rules, new RuleRenderer(SETTINGS).render({ ...FIRST, desired: both }).rules)
+  })
+
+  suite('of what all services share: all or nothing', () => {
+    const healthy = (port: number) =>
+      desiredOf(
+        [
+          makeService({
+            type: 'LoadBalancer',
+            externalTrafficPolicy: 'Local',
+            healthCheckNodePort: port,
+            loadBalancerIngress: [{ ip: '203.0.113.1', ipMode: 'VIP' }],
+          }),
+        ],
+        [ofWeb('10.244.1.1')],
+      )
+    const moved = desiredOf([makeService({ clusterIPs: ['10.96.0.7'] })], [ofWeb('10.244.1.1')])
+    for (const [what, before, after, some] of [
+      ['another address of a service', web, moved, /10\.96\.0\.7/],
+      ['a service without endpoints', web, desiredOf([WEB], []), /-j REJECT/],
+      ['another port for health checks', healthy(32_001), healthy(32_002), /--dport 32002 -j ACCEPT/],
+    ] as const) {
+      test(`all for ${what}`, () => {
+        const { text } = update(before, after, ['default/web'])
+        const full = new RuleRenderer(SETTINGS).render({ ...FIRST, desired: after })
+        assert.deepEqual(sharedChains(text), sharedChains(full.text))
+        assert.match(text, some)
+      })
+    }
+
+    test('all for other addresses of node ports', () => {
+      const renderer = new RuleRenderer(SETTINGS)
+      const base = { ...FIRST, desired: both, changed: new Set<string>() }
+      const { text } = renderer.render({ desired: both, base, nodePortAddresses: ['192.0.2.11'] })
+      const full = renderer.render({ ...FIRST, desired: both, nodePortAddresses: ['192.0.2.11'] })
+      assert.deepEqual(sharedChains(text), sharedChains(full.text))
+      assert.deepEqual(portChains(text), [])
+      assert.match(text, / -d 192\.0\.2\.11 -j KUBE-NODEPORTS/)
+    })
   })
 
   test('SYN-08 the number of rules is that of all, whoever wrote them', () => {

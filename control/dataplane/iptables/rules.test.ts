@@ -201,7 +201,7 @@ suite('numbers', () => {
     assert.deepEqual(all.written, { filter: 4, nat: 10 })
     assert.deepEqual(all.rules, all.written)
     assert.equal(all.endpoints, 1)
-    const partial = render({ desired, base: { desired, changed: new Set() } })
+    const partial = render({ desired, base: { desired, changed: new Set(), nodePortAddresses: [] } })
     assert.deepEqual(partial.written, { filter: 4, nat: 6 })
     assert.deepEqual(partial.rules, all.rules)
   })

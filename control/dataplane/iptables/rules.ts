@@ -6,11 +6,12 @@
  * as long as nothing of it changes; that shows in its speed alone.
  */
 
+import { isDeepStrictEqual } from 'node:util'
 import type { DesiredState, ServiceKey, ServicePort } from '../../model/types.ts'
 import { chainRules } from './chain-rules.ts'
 import { isPortChain } from './chains.ts'
 import { fixedRules } from './fixed-rules.ts'
-import { healthCheckRule, portalRules } from './portal-rules.ts'
+import { healthCheckRule, type PortalRules, portalRules } from './portal-rules.ts'
 import type { NodePortAddresses, RuleSettings } from './rule-settings.ts'
 import { chainLine } from './rule-text.ts'
 import { chainsOf, factsOf, type PortFacts } from './service-facts.ts'
@@ -31,12 +32,17 @@ export interface Held {
   readonly chains: Iterable<string>
 }
 
-/** A partial update: the chains of services that have not changed are left as they are in the kernel. */
+/**
+ * A partial update: the chains of services that have not changed are left as they are in the kernel, and so are those
+ * that all services share, if none of their rules is another one. Mostly that is so, and mostly they are the longest.
+ */
 export interface Since {
   /** What has been restored last. */
   readonly desired: DesiredState
   /** The services that may be others now. */
   readonly changed: ReadonlySet<ServiceKey>
+  /** As restored last. */
+  readonly nodePortAddresses: NodePortAddresses
 }
 
 /** Numbers of rules. */
@@ -46,7 +52,7 @@ export interface RuleCounts {
 }
 
 export interface Rendering {
-  /** Table filter, then table nat: each is committed by itself. */
+  /** Table filter, then table nat: each is committed by itself. Empty where everything is left as it is. */
   readonly text: string
   /** Number of chains that the text removes. */
   readonly removed: number
@@ -91,41 +97,61 @@ export class RuleRenderer {
     const endpoints = this.#endpoints(desired)
     const commented = endpoints <= LARGE_CLUSTER_ENDPOINTS
     const fixed = fixedRules(this.#settings, input.nodePortAddresses)
-    const filterRules = [...fixed.filter.rules]
-    const natRules = [...fixed.nat.rules]
+    const writesShared = this.#touchesShared(input)
+    const filterRules: string[] = writesShared ? [...fixed.filter.rules] : []
+    const natRules: string[] = writesShared ? [...fixed.nat.rules] : []
+    const rules = { filter: fixed.filter.rules.length, nat: fixed.nat.rules.length + fixed.tail.length }
     const named: string[] = []
     const stale = this.#candidates(base)
-    let kept = 0
     for (const { key, known, body } of this.#ports(desired, commented)) {
-      append(natRules, known.nat)
-      append(filterRules, known.filter)
-      const { port } = desired.healthChecks.get(key) ?? {}
-      if (port !== undefined) filterRules.push(healthCheckRule(known.facts, port))
-      if (changed?.has(key) ?? true) {
-        for (const chain of known.chains) {
-          named.push(chain)
-          stale.delete(chain)
-        }
-        append(natRules, body ?? chainRules(known.facts, this.#settings, commented))
-      } else {
-        kept += known.rules
+      const { filter, nat } = sharedRules(desired, key, known)
+      rules.filter += filter.length
+      rules.nat += nat.length + known.rules
+      if (writesShared) {
+        append(natRules, nat)
+        append(filterRules, filter)
       }
+      if (changed?.has(key) === false) continue
+      for (const chain of known.chains) {
+        named.push(chain)
+        stale.delete(chain)
+      }
+      append(natRules, body ?? chainRules(known.facts, this.#settings, commented))
     }
-    append(natRules, fixed.tail)
+    if (writesShared) append(natRules, fixed.tail)
     append(named, [...stale])
     const removals = [...stale].map((chain) => `-X ${chain}`)
-    const written = { filter: filterRules.length, nat: natRules.length }
+    const natChains = [...(writesShared ? fixed.nat.chains : []), ...descending(named)]
     return {
-      text: [
-        ...table('filter', fixed.filter.chains.map(chainLine), filterRules),
-        ...table('nat', [...fixed.nat.chains, ...descending(named)].map(chainLine), natRules, removals),
-        '',
-      ].join('\n'),
+      text:
+        table('filter', writesShared ? fixed.filter.chains : [], filterRules) +
+        table('nat', natChains, natRules, removals),
       removed: stale.size,
-      rules: { filter: written.filter, nat: written.nat + kept },
-      written,
+      rules,
+      written: { filter: filterRules.length, nat: natRules.length },
       endpoints,
     }
+  }
+
+  /** Whether the chains that all services share are to be written: as a whole, if anything in them is another. */
+  #touchesShared({ desired, base, nodePortAddresses }: RenderInput): boolean {
+    if (!('changed' in base)) return true
+    return (
+      !isDeepStrictEqual(base.nodePortAddresses, nodePortAddresses) ||
+      !isDeepStrictEqual(this.#sharedBy(base.desired, base.changed), this.#sharedBy(desired, base.changed))
+    )
+  }
+
+  /** What some services have in the chains that all share. */
+  #sharedBy(desired: DesiredState, keys: Iterable<ServiceKey>): readonly PortalRules[] {
+    const shared: PortalRules[] = []
+    for (const key of keys) {
+      for (const port of desired.services.get(key) ?? []) {
+        if (!this.#isOurs(port)) continue
+        shared.push(sharedRules(desired, key, this.#place(key, port, false).known))
+      }
+    }
+    return shared
   }
 
   /** Chains that may be there, and are stale unless somebody turns out to need them. */
@@ -169,20 +195,29 @@ export class RuleRenderer {
     if (before !== undefined) return { key, known: before, body: undefined }
     const facts = factsOf(port)
     const body = chainRules(facts, this.#settings, commented)
-    const portals = portalRules(facts, this.#settings)
-    const known = { facts, ...portals, chains: chainsOf(facts), rules: body.length }
+    const { filter, nat } = portalRules(facts, this.#settings)
+    const known = { facts, filter, nat, chains: chainsOf(facts), rules: body.length }
     this.#known.set(port, known)
     return { key, known, body }
   }
 }
 
+/** What a service port has in the chains that all share. */
+function sharedRules({ healthChecks }: DesiredState, key: ServiceKey, known: KnownPort): PortalRules {
+  const { facts, nat, filter } = known
+  const { port } = healthChecks.get(key) ?? {}
+  return { nat, filter: port === undefined ? filter : [...filter, healthCheckRule(facts, port)] }
+}
+
+/** A table with its lines; nothing of one in which nothing is named. */
 function table(
   name: 'filter' | 'nat',
   chains: readonly string[],
   rules: readonly string[],
   removals: readonly string[] = [],
-): readonly string[] {
-  return [`*${name}`, ...chains, ...rules, ...removals, 'COMMIT']
+): string {
+  if (chains.length === 0) return ''
+  return [`*${name}`, ...chains.map(chainLine), ...rules, ...removals, 'COMMIT', ''].join('\n')
 }
 
 /**

@@ -53,21 +53,25 @@ async function restored(
   return restores.since(mark, scene.family).map(readInput)
 }
 
-/** Those that write chains of services; each of them has what is always written. */
+/** Those that write chains of services. */
 function writing(inputs: readonly ReadInput[]): readonly ReadInput[] {
   const found = inputs.filter(({ written, removed }) => written.length + removed.length > 0)
-  for (const { text } of found) {
-    for (const chain of [...FIXED_CHAINS.nat, 'KUBE-FORWARD', 'KUBE-PROXY-FIREWALL']) {
-      assert.ok(text.includes(`\n:${chain} - [0:0]\n`), `${chain} is not rewritten`)
-    }
-  }
   assert.ok(found.length > 0, 'nothing was restored')
   return found
+}
+
+/** What leads to the chains of services is another with each service that comes or goes. */
+function assertFixedChains({ text }: ReadInput): void {
+  for (const chain of [...FIXED_CHAINS.nat, 'KUBE-FORWARD', 'KUBE-PROXY-FIREWALL']) {
+    assert.ok(text.includes(`\n:${chain} - [0:0]\n`), `${chain} is not rewritten`)
+  }
 }
 
 async function addedService(scene: Scene): Promise<undefined> {
   const inputs = writing(await restored(scene, 'added', ['p1']))
   for (const input of inputs) assertOnlyOf(serviceName(scene), input)
+  assert.ok(inputs[0] !== undefined)
+  assertFixedChains(inputs[0])
   assert.deepEqual(kindsOf(inputs.flatMap(({ written }) => written)), ['KUBE-SEP', 'KUBE-SVC'])
   assert.deepEqual(
     inputs.flatMap(({ removed }) => removed),
