@@ -73,7 +73,7 @@ __noinline int choose_backend(struct __sk_buff *skb, struct device *device)
 		if (!is_reply_taken(reply, &scratch->request.key.tuple))
 			return DROP_REASON_NONE;
 		/* A client that is to stay gets another source port, not another backend. */
-		if (scratch->asked.affinity_seconds || count < 2)
+		if (scratch->asked.affinity_seconds || is_hashed(&scratch->asked) || count < 2)
 			return DROP_REASON_COLLISION;
 		id = 0;
 	}
@@ -131,6 +131,8 @@ __noinline int ask(struct __sk_buff *skb, struct packet *packet, struct device *
 		return DROP_REASON_SOURCE_RANGE;
 	if (flows_full())
 		return DROP_REASON_FLOWS_FULL;
+	if (is_hashed(&scratch->asked))
+		scratch->asked.hash = packet_hash(&scratch->asked, &packet->tuple);
 	begin_flow(&scratch->request, skb, packet);
 	scratch->request.service = scratch->asked.service;
 	set_hairpin_source(&scratch->asked, &scratch->frontend, &packet->tuple.destination);

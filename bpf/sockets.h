@@ -271,6 +271,8 @@ static __always_inline __u32 balance_socket(const struct frontend *frontend, con
 			refuse_socket(request.service, DROP_REASON_SOURCE_RANGE);
 			return 0;
 		}
+		if (is_hashed(&request))
+			request.hash = socket_hash(&request, cookie, &peer->address);
 		id = pick_for_socket(&request, backend, cookie, peer);
 	}
 	if (!id)

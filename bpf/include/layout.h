@@ -38,7 +38,7 @@ typedef struct {
 } __attribute__((aligned(4))) addr_t;
 
 enum layout {
-	LAYOUT_VERSION = 3, /* raised whenever a struct changes; in the path of the pins */
+	LAYOUT_VERSION = 4, /* raised whenever a struct changes; in the path of the pins */
 	LAYOUT_FILTER_BITS = 22,
 	LAYOUT_SERVICE_CIDRS = 8, /* of a family: a cluster has one, seldom two */
 };
@@ -84,6 +84,10 @@ enum masquerade {
 	MASQUERADE_ALWAYS,
 };
 
+/*
+ * Those of IPVS, and what they go by, are of the kernel's net/netfilter/ipvs/ip_vs_rr.c, _sh.c, _dh.c and _mh.c;
+ * which backend is in which slot is the control plane's to say.
+ */
 enum scheduler {
 	SCHEDULER_ROUND_ROBIN,
 	SCHEDULER_RANDOM,
@@ -234,12 +238,11 @@ struct service {
 	__u32 affinity_seconds; /* sessionAffinity ClientIP; 0: none */
 	__u32 flags;		/* enum service_flag */
 	__u8 cluster_ip[16];	/* network order; IPv4 in the first four bytes */
-	__u32 maglev[2];	/* by list kind: first slot in maglev */
 	__u8 scheduler;		/* enum scheduler */
 	__u8 protocol;		/* IPPROTO_* */
 	__u8 family;		/* 4 or 6 */
 	__u8 zero;
-	__u32 reserved;
+	__u32 reserved[3];
 };
 
 /* What people call a service; the programs never read it. */
@@ -252,10 +255,13 @@ struct service_name {
 	__u16 zero;
 };
 
-/* One word, so that it switches at once. */
+/*
+ * One word, so that it switches at once. The slots are in the order in which the scheduler goes through them; one that
+ * goes by a table (Maglev) has a backend in many.
+ */
 struct list {
 	__u32 first; /* slot in backend_slots */
-	__u32 count;
+	__u32 count; /* of slots */
 };
 
 struct backend {

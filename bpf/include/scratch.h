@@ -16,6 +16,7 @@ struct request {
 	__u8 scheduler; /* enum scheduler */
 	__u32 affinity_seconds;
 	__u32 service_flags; /* enum service_flag */
+	__u32 hash; /* of what the scheduler tells clients apart by, if it does */
 	__u64 netns_cookie; /* affinity's client, for a socket */
 	addr_t client;	    /* affinity's client, for a packet */
 	addr_t hairpin_source; /* what a backend that is the client itself sees as the client */

@@ -204,15 +204,87 @@ static __always_inline void keep_affinity(const struct request *request, __u32 i
 	bpf_map_update_elem(&affinities, &key, &affinity, BPF_ANY);
 }
 
+/* A step of a hash. Each bit of it depends on all bits of the words so far: who takes it modulo a small number sees the last. */
+static __always_inline __u32 mix(__u32 hash, __u32 word)
+{
+	hash = (hash ^ word) * 0x85EBCA6Bu;
+	hash = (hash ^ hash >> 16) * 0xC2B2AE35u;
+	return hash ^ hash >> 15;
+}
+
+static __always_inline __u32 mix_address(__u32 hash, const addr_t *address)
+{
+	const __u32 *words = (const void *)address->bytes;
+
+	for (__u32 i = 0; i < sizeof(*address) / 4; i++)
+		hash = mix(hash, words[i]);
+	return hash;
+}
+
+static __always_inline __u32 mix_cookie(__u32 hash, __u64 cookie)
+{
+	return mix(mix(hash, cookie), cookie >> 32);
+}
+
+/* Does the scheduler give one client the same backend each time? */
+static __always_inline bool is_hashed(const struct request *request)
+{
+	return request->scheduler == SCHEDULER_MAGLEV || request->scheduler == SCHEDULER_SOURCE_HASH ||
+	       request->scheduler == SCHEDULER_DESTINATION_HASH;
+}
+
+/*
+ * What a packet is told by: its source address (source-hash, as ip_vs_sh.c without the flag sh-port), that and the
+ * source port (Maglev, as ip_vs_mh.c with the flag mh-port, which kube-proxy sets), or its destination address
+ * (ip_vs_dh.c). Nothing of the node goes in: every node comes to the same.
+ */
+static __always_inline __u32 packet_hash(const struct request *request, const struct tuple *tuple)
+{
+	__u32 hash;
+
+	if (request->scheduler == SCHEDULER_DESTINATION_HASH)
+		return mix_address(0, &tuple->destination);
+	hash = mix_address(0, &tuple->source);
+	return request->scheduler == SCHEDULER_MAGLEV ? mix(hash, tuple->source_port) : hash;
+}
+
+/*
+ * The same of a socket, which has neither source address nor port when it connects: its network namespace stands for
+ * the one, as with affinity, and the socket itself for the other.
+ */
+static __always_inline __u32 socket_hash(const struct request *request, __u64 cookie, const addr_t *destination)
+{
+	__u32 hash;
+
+	if (request->scheduler == SCHEDULER_DESTINATION_HASH)
+		return mix_address(0, destination);
+	hash = mix_cookie(0, request->netns_cookie);
+	return request->scheduler == SCHEDULER_MAGLEV ? mix_cookie(hash, cookie) : hash;
+}
+
+/* Which of `count` slots is next; `count` when there is no telling. */
+static __always_inline __u32 next_turn(struct request *request, __u32 count)
+{
+	__u32 list = request->list;
+	__u64 *cursor;
+
+	if (is_hashed(request))
+		return request->hash++ % count; /* who comes again for the same gets another */
+	if (request->scheduler == SCHEDULER_RANDOM)
+		return bpf_get_prandom_u32() % count;
+	cursor = bpf_map_lookup_elem(&cursors, &list);
+	return cursor ? __sync_fetch_and_add(cursor, 1) % count : count;
+}
+
 /*
  * The next backend of the list by the scheduler. Returns its id; 0 when the
- * list is empty. `count` gets the length of the list.
+ * list is empty. `count` gets the number of its slots.
  */
-static __always_inline __u32 next_backend(const struct request *request, struct backend *backend, __u32 *count)
+static __always_inline __u32 next_backend(struct request *request, struct backend *backend, __u32 *count)
 {
 	__u32 list = request->list, slot, turn, *id;
 	__u64 *word = bpf_map_lookup_elem(&lists, &list);
-	__u64 *cursor, first_and_count;
+	__u64 first_and_count;
 
 	*count = 0;
 	if (!word)
@@ -221,14 +293,9 @@ static __always_inline __u32 next_backend(const struct request *request, struct 
 	*count = first_and_count >> 32;
 	if (!*count)
 		return 0;
-	if (request->scheduler == SCHEDULER_RANDOM) {
-		turn = bpf_get_prandom_u32() % *count;
-	} else {
-		cursor = bpf_map_lookup_elem(&cursors, &list);
-		if (!cursor)
-			return 0;
-		turn = __sync_fetch_and_add(cursor, 1) % *count;
-	}
+	turn = next_turn(request, *count);
+	if (turn >= *count)
+		return 0;
 	slot = (__u32)first_and_count + turn;
 	id = bpf_map_lookup_elem(&backend_slots, &slot);
 	if (!id || !get_backend(backend, *id, 0))

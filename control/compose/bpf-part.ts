@@ -9,6 +9,8 @@ import { Sweeper } from '../dataplane/bpf/sweeper.ts'
 import { UdpTranslations } from '../dataplane/netfilter/udp-translations.ts'
 import { layoutOf } from '../layout/family.ts'
 import type { Logger } from '../log.ts'
+import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
+import type { ModelSettings } from '../model/settings.ts'
 import type { Family } from '../model/types.ts'
 import { defaultPacing } from '../sync/parts.ts'
 import { lookAtBpf } from './bpf-metrics.ts'
@@ -73,7 +75,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
   return {
     dataplane,
     families,
-    model: { ...options.model, scheduler: options.scheduler ?? 'round-robin' },
+    model: modelOf(options),
     pacing: defaultPacing,
     adopted,
     node,
@@ -114,6 +116,10 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
       ])
     },
   }
+}
+
+function modelOf({ model, scheduler = 'round-robin' }: PartOptions['options']): ModelSettings {
+  return { ...model, scheduler, schedulers: AVAILABLE_SCHEDULERS }
 }
 
 /** Processes of the node are one part of the traffic: without them the rest still works, and `check` tries again. */

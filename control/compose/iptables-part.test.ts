@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { DEFAULT_MODEL_SETTINGS, type DetectLocal } from '../model/settings.ts'
 import { iptablesModel, localPodsOf } from './iptables-part.ts'
 
-const { scheduler: _, ...traffic } = DEFAULT_MODEL_SETTINGS
+const { scheduler: _, schedulers: __, ...traffic } = DEFAULT_MODEL_SETTINGS
 
 describe('with what the model is computed for iptables', () => {
   it('what kube-proxy does, where nothing is said', () => {
@@ -18,6 +18,13 @@ describe('with what the model is computed for iptables', () => {
     const detectLocal = { mode: 'NodeCIDR' } as const
     const model = iptablesModel({ model: { ...traffic, detectLocal }, scheduler: 'round-robin' })
     assert.deepEqual([model.detectLocal, model.scheduler], [detectLocal, 'round-robin'])
+  })
+})
+
+describe('a scheduler that no rule can do', () => {
+  it('is none of the default: that is random then, as where nothing is said', () => {
+    const model = iptablesModel({ model: traffic, scheduler: 'maglev' })
+    assert.deepEqual([model.scheduler, model.schedulers], ['random', ['round-robin', 'random']])
   })
 })
 

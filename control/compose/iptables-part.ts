@@ -7,6 +7,7 @@ import type { Counter, LocalPods } from '../dataplane/iptables/rule-settings.ts'
 import type { Reconciled } from '../dataplane/iptables/stale-conntrack.ts'
 import type { Logger } from '../log.ts'
 import { parseCidr } from '../model/address.ts'
+import { RULE_SCHEDULERS } from '../model/schedulers.ts'
 import type { ModelSettings } from '../model/settings.ts'
 import type { Family } from '../model/types.ts'
 import { defaultPacing } from '../sync/parts.ts'
@@ -41,6 +42,7 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
   })
   const adopted = await start(dataplane, log)
   tellOfPods(options, log)
+  tellOfScheduler(options.scheduler, log)
   let syncAll = () => {}
   return {
     dataplane,
@@ -109,8 +111,15 @@ export function iptablesModel({ model, scheduler }: Pick<RunOptions, 'model' | '
     clientAddress: 'kube-proxy',
     // No rule can tell devices by their class. As with kube-proxy, without a range nobody is taken for a pod.
     detectLocal: detectLocal.mode === 'devices' ? { mode: 'ClusterCIDR', cidrs: {} } : detectLocal,
-    scheduler: scheduler ?? 'random',
+    scheduler: scheduler !== undefined && RULE_SCHEDULERS.includes(scheduler) ? scheduler : 'random',
+    schedulers: RULE_SCHEDULERS,
   }
+}
+
+/** Whoever asks for a scheduler that rules cannot do is told so, once. */
+function tellOfScheduler(asked: RunOptions['scheduler'], log: Pick<Logger, 'warn'>): void {
+  if (asked === undefined || RULE_SCHEDULERS.includes(asked)) return
+  log.warn(`iptables has no ${asked}, only ${RULE_SCHEDULERS.join(', ')}: random is used; see --scheduler`)
 }
 
 /**

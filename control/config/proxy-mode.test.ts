@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { runProgram } from '../cli/program.ts'
+import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
 import type { RunOptions } from './options.ts'
 
 /** The options that `sluice run` is called with, or what is said instead. */
@@ -51,14 +52,23 @@ describe('the mode and the scheduler, kube-proxy’s others in our terms', () =>
     ['--proxy-mode ipvs --ipvs-scheduler rr', 'auto', 'round-robin', ipvs("round-robin, IPVS's rr")],
     ...(
       [
+        ['sh', 'source-hash'],
+        ['dh', 'destination-hash'],
+        ['mh', 'maglev'],
+      ] as const
+    ).map(([name, ours]): (typeof rows)[number] => [
+      `--proxy-mode ipvs --ipvs-scheduler ${name}`,
+      'auto',
+      ours,
+      ipvs(`${ours}, IPVS's ${name}`),
+    ]),
+    ...(
+      [
         ['wrr', 'weighted-round-robin'],
         ['lc', 'least-connection'],
         ['wlc', 'weighted-least-connection'],
-        ['sh', 'source-hash'],
-        ['dh', 'destination-hash'],
         ['sed', 'shortest-expected-delay'],
         ['nq', 'never-queue'],
-        ['mh', 'maglev'],
       ] as const
     ).map(([name, ours]): (typeof rows)[number] => [
       `--proxy-mode ipvs --ipvs-scheduler ${name}`,
@@ -101,8 +111,8 @@ describe('a value that makes no sense is told in one line', () => {
       `option '--proxy-mode <MODE>' argument 'kernelspace' is invalid. ${takes} kernelspace is for Windows.`,
     ],
     [
-      '--scheduler maglev',
-      "option '--scheduler <NAME>' argument 'maglev' is invalid. Allowed choices are round-robin, random.",
+      '--scheduler fair',
+      `option '--scheduler <NAME>' argument 'fair' is invalid. Allowed choices are ${AVAILABLE_SCHEDULERS.join(', ')}.`,
     ],
   ]
   for (const [line, err] of rows) {

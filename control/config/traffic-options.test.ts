@@ -64,7 +64,7 @@ describe('who is a pod of this node, and whose address is kept', () => {
     it(line === '' ? 'nothing said' : line, async () => {
       const options = await read(line)
       assert.ok(typeof options === 'object', String(options))
-      const { scheduler: _, ...defaults } = DEFAULT_MODEL_SETTINGS
+      const { scheduler: _, schedulers: __, ...defaults } = DEFAULT_MODEL_SETTINGS
       assert.deepEqual(options.model, { ...defaults, ...settings })
     })
   }

@@ -7,6 +7,7 @@
  * its service was written, which may by then use the other one.
  */
 import { addressBytes, addressText, hostPort } from '../model/address.ts'
+import { slotsOf } from '../model/slots.ts'
 import type { Backend, ServiceKey, ServicePort } from '../model/types.ts'
 import { Batch, type TargetName } from './batches.ts'
 import { type Believed, IN_LISTS, isServing, LIST_KINDS, listId, type ServiceRecord } from './believed.ts'
@@ -182,7 +183,7 @@ class AdditionPlanner {
       this.#planSourceRanges(owner, port, change)
       const ids = this.#planBackends(owner, port, change)
       for (const { name, index } of LIST_KINDS) {
-        const members = port[name].map((member) => {
+        const members = slotsOf(port, port[name]).map((member) => {
           const id = ids[member]
           if (id === undefined)
             throw new RangeError(`its ${name} list names backend ${member} of ${ids.length}`)

@@ -83,12 +83,11 @@ export function serviceEntry(port: ServicePort, layout: FamilyLayout): Service {
       (port.nodeAllowed ? 0 : serviceFlag.NODE_DENIED) |
       (port.kernelSockets ? serviceFlag.KERNEL_SOCKETS : 0),
     clusterIp,
-    maglev: [0, 0],
     scheduler: SCHEDULERS[port.scheduler],
     protocol: protocolNumber[port.protocol],
     family: layout.number,
     zero: 0,
-    reserved: 0,
+    reserved: [0, 0, 0],
   }
 }
 

@@ -907,12 +907,11 @@ export interface Service {
   readonly affinitySeconds: number
   readonly flags: number
   readonly clusterIp: Uint8Array
-  readonly maglev: readonly number[]
   readonly scheduler: number
   readonly protocol: number
   readonly family: number
   readonly zero: number
-  readonly reserved: number
+  readonly reserved: readonly number[]
 }
 
 export const service: Codec<Service> = {
@@ -924,13 +923,13 @@ export const service: Codec<Service> = {
     into.setUint32(offset + 24, value.affinitySeconds, true)
     into.setUint32(offset + 28, value.flags, true)
     putBytes(value.clusterIp, into, offset + 32, 16)
-    into.setUint32(offset + 48, element(value.maglev, 0), true)
-    into.setUint32(offset + 52, element(value.maglev, 1), true)
-    into.setUint8(offset + 56, value.scheduler)
-    into.setUint8(offset + 57, value.protocol)
-    into.setUint8(offset + 58, value.family)
-    into.setUint8(offset + 59, value.zero)
-    into.setUint32(offset + 60, value.reserved, true)
+    into.setUint8(offset + 48, value.scheduler)
+    into.setUint8(offset + 49, value.protocol)
+    into.setUint8(offset + 50, value.family)
+    into.setUint8(offset + 51, value.zero)
+    into.setUint32(offset + 52, element(value.reserved, 0), true)
+    into.setUint32(offset + 56, element(value.reserved, 1), true)
+    into.setUint32(offset + 60, element(value.reserved, 2), true)
   },
   decode(from, offset) {
     return {
@@ -940,12 +939,11 @@ export const service: Codec<Service> = {
       affinitySeconds: from.getUint32(offset + 24, true),
       flags: from.getUint32(offset + 28, true),
       clusterIp: takeBytes(from, offset + 32, 16),
-      maglev: [from.getUint32(offset + 48, true), from.getUint32(offset + 52, true)],
-      scheduler: from.getUint8(offset + 56),
-      protocol: from.getUint8(offset + 57),
-      family: from.getUint8(offset + 58),
-      zero: from.getUint8(offset + 59),
-      reserved: from.getUint32(offset + 60, true),
+      scheduler: from.getUint8(offset + 48),
+      protocol: from.getUint8(offset + 49),
+      family: from.getUint8(offset + 50),
+      zero: from.getUint8(offset + 51),
+      reserved: [from.getUint32(offset + 52, true), from.getUint32(offset + 56, true), from.getUint32(offset + 60, true)],
     }
   },
 }
@@ -1657,14 +1655,14 @@ export const frontendKindNames: Readonly<Record<number, string>> = {
 
 /** `enum layout` */
 export const layout = {
-  VERSION: 3,
+  VERSION: 4,
   FILTER_BITS: 22,
   SERVICE_CIDRS: 8,
 } as const
 
 /** The names of `layout` by their values. */
 export const layoutNames: Readonly<Record<number, string>> = {
-  3: 'VERSION',
+  4: 'VERSION',
   8: 'SERVICE_CIDRS',
   22: 'FILTER_BITS',
 }
@@ -1939,22 +1937,6 @@ export const maps = {
     valueSize: 4,
     maxEntries: 16,
     keyType: 'localCidrKey6',
-    valueType: 'u32',
-  },
-  maglev4: {
-    type: 'array',
-    keySize: 4,
-    valueSize: 4,
-    maxEntries: 1,
-    keyType: 'u32',
-    valueType: 'u32',
-  },
-  maglev6: {
-    type: 'array',
-    keySize: 4,
-    valueSize: 4,
-    maxEntries: 1,
-    keyType: 'u32',
     valueType: 'u32',
   },
   node_addresses4: {

@@ -7,9 +7,15 @@ import { type Claims, clusterIPOwner, type FrontendKey, noClaims, updateClaims }
 import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
 import { equalValues, keepParts } from './equal.ts'
 import { healthCheckOf } from './health-checks.ts'
-import { type Claim, readService, type WantedPort, type WantedService } from './service.ts'
+import {
+  type Claim,
+  readService,
+  SCHEDULER_ANNOTATION,
+  type WantedPort,
+  type WantedService,
+} from './service.ts'
 import { noServiceCIDRs, readServiceCIDRs, type ServiceCIDRs } from './service-cidrs.ts'
-import { DEFAULT_MODEL_SETTINGS } from './settings.ts'
+import { DEFAULT_MODEL_SETTINGS, type ModelSettings } from './settings.ts'
 import { trimmed } from './trim.ts'
 import type {
   ClusterSnapshot,
@@ -20,6 +26,7 @@ import type {
   Node,
   NodeFacts,
   Problem,
+  Scheduler,
   Service,
   ServiceKey,
   ServicePort,
@@ -214,11 +221,18 @@ function computeService(
     return { ports: [], healthCheck: undefined, problems: [] }
   }
   const problems = [...wanted.problems]
+  const scheduler = grantedScheduler(key, wanted.scheduler, node.settings, problems)
   const families = new Set(wanted.ports.map(({ family }) => family))
   const candidates = mergeSlices(cluster.slices.get(key) ?? [], families, node.name, problems)
   const ports = wanted.ports.map((port) => {
     const frontends = grantedFrontends(key, port, shared, problems)
-    return computePort(service, wanted, port, { candidates, node, frontends, choices: shared.choices })
+    return computePort(service, wanted, port, {
+      candidates,
+      node,
+      frontends,
+      choices: shared.choices,
+      scheduler,
+    })
   })
   const { healthCheckNodePort: port } = wanted
   const healthCheck = port === 0 || ports.length === 0 ? undefined : healthCheckOf(service, port, candidates)
@@ -246,6 +260,19 @@ function grantedFrontends(
   return trimmed(granted)
 }
 
+/** The scheduler that a service asks for, where the dataplane has it. */
+function grantedScheduler(
+  key: ServiceKey,
+  asked: Scheduler | undefined,
+  { scheduler, schedulers }: Pick<ModelSettings, 'scheduler' | 'schedulers'>,
+  problems: Problem[],
+): Scheduler {
+  if (asked === undefined || schedulers.includes(asked)) return asked ?? scheduler
+  const message = `the dataplane in use has no ${asked}, only ${schedulers.join(', ')}; ${scheduler} is used`
+  problems.push({ object: `Service ${key}`, field: `metadata.annotations[${SCHEDULER_ANNOTATION}]`, message })
+  return scheduler
+}
+
 function reasonToRefuse(key: ServiceKey, claim: Claim, claims: Claims): string | undefined {
   const { kind, address } = claim.frontend
   const owner = address === undefined || kind === 'ClusterIP' ? undefined : clusterIPOwner(claims, address)
@@ -262,6 +289,7 @@ interface PortInputs {
   readonly node: NodeFacts
   readonly frontends: readonly Frontend[]
   readonly choices: Shared['choices']
+  readonly scheduler: Scheduler
 }
 
 /** Named field by field: spread together the objects would take half as much memory again. */
@@ -269,7 +297,7 @@ function computePort(
   { namespace, name }: Service,
   wanted: WantedService,
   port: WantedPort,
-  { candidates, node, frontends, choices }: PortInputs,
+  { candidates, node, frontends, choices, scheduler }: PortInputs,
 ): ServicePort {
   const externalLocal = wanted.externalLocal && port.externallyAccessible
   const endpoints = candidates.get(portKey(port.family, port.protocol, port.portName)) ?? []
@@ -289,7 +317,7 @@ function computePort(
     choices: choices({ internalLocal: wanted.internalLocal, externalLocal, anyUsable }, port.family),
     affinitySeconds: wanted.affinitySeconds,
     ...rangesFor(port, node),
-    scheduler: wanted.scheduler ?? node.settings.scheduler,
+    scheduler,
     kernelSockets: wanted.kernelSockets,
   }
 }

@@ -2,19 +2,24 @@
 
 import type { Scheduler } from './types.ts'
 
-/** In both dataplanes. */
-export const AVAILABLE_SCHEDULERS = ['round-robin', 'random'] as const satisfies readonly Scheduler[]
+export const AVAILABLE_SCHEDULERS = [
+  'round-robin',
+  'random',
+  'maglev',
+  'source-hash',
+  'destination-hash',
+] as const satisfies readonly Scheduler[]
+
+/** Those that rules of iptables can do: turns and chance. They see neither load nor a hash of the client. */
+export const RULE_SCHEDULERS: readonly AvailableScheduler[] = ['round-robin', 'random']
 
 export type AvailableScheduler = (typeof AVAILABLE_SCHEDULERS)[number]
 
 export const SCHEDULERS: readonly Scheduler[] = [
   ...AVAILABLE_SCHEDULERS,
-  'maglev',
   'weighted-round-robin',
   'least-connection',
   'weighted-least-connection',
-  'source-hash',
-  'destination-hash',
   'shortest-expected-delay',
   'never-queue',
 ]

@@ -249,9 +249,24 @@ describe('the scheduler', () => {
     assert.equal(portsOf(asked, node).ports[0]?.scheduler, 'round-robin')
   })
   test('that is not there yet is the default, and said to be', () => {
-    const { ports, problems } = scheduled('maglev')
+    const { ports, problems } = scheduled('never-queue')
     assert.equal(ports[0]?.scheduler, 'round-robin')
-    assert.match(problems[0]?.message ?? '', /^maglev is not available yet; the default is used$/)
+    assert.match(problems[0]?.message ?? '', /^never-queue is not available yet; the default is used$/)
+  })
+  test('that the dataplane in use has not is the setting, and said to be', () => {
+    const settings = { ...DEFAULT_MODEL_SETTINGS, scheduler: 'random', schedulers: ['random'] } as const
+    const node = makeNodeFacts({ settings })
+    const { ports, problems } = portsOf({ annotations: { 'sluice.dev/scheduler': 'maglev' } }, node)
+    assert.equal(ports[0]?.scheduler, 'random')
+    assert.deepEqual(
+      problems.map(({ field, message }) => [field, message]),
+      [
+        [
+          'metadata.annotations[sluice.dev/scheduler]',
+          'the dataplane in use has no maglev, only random; random is used',
+        ],
+      ],
+    )
   })
   test('that nobody knows is the default, and the known ones are listed', () => {
     const { ports, problems } = scheduled('toString')

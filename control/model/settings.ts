@@ -1,6 +1,7 @@
 /** What the model must know of the configuration. Whoever reads the configuration has checked it. */
 
 import { parseCidr } from './address.ts'
+import { AVAILABLE_SCHEDULERS } from './schedulers.ts'
 import type { Family, Scheduler } from './types.ts'
 
 /** A range of each family that has one; canonical text. */
@@ -43,8 +44,10 @@ export interface TrafficSettings {
 }
 
 export interface ModelSettings extends TrafficSettings {
-  /** Of services that ask for none. */
+  /** Of services that ask for none, or for one that the dataplane has not. */
   readonly scheduler: Scheduler
+  /** Those that the dataplane has. */
+  readonly schedulers: readonly Scheduler[]
 }
 
 export const DEFAULT_MODEL_SETTINGS: ModelSettings = {
@@ -54,6 +57,7 @@ export const DEFAULT_MODEL_SETTINGS: ModelSettings = {
   nodePortAddresses: [],
   localhostNodePorts: true,
   scheduler: 'round-robin',
+  schedulers: AVAILABLE_SCHEDULERS,
 }
 
 /** What tells local pods from others: the setting, and the node's own part in it. */

@@ -238,7 +238,7 @@ export interface ServicePort {
   readonly frontends: readonly Frontend[]
   /** Every endpoint that is serving, whether it is in a list or drains. Sorted by `address:port` as text. */
   readonly backends: readonly Backend[]
-  /** Indexes into `backends`, in the order of the list: who gets new connections. */
+  /** Indexes into `backends`, in their order: who gets new connections. See `slotsOf` for what becomes of them. */
   readonly cluster: readonly number[]
   readonly local: readonly number[]
   readonly choices: Readonly<Record<FrontendKind, Readonly<Record<ClientClass, Choice>>>>

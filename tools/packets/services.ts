@@ -200,12 +200,11 @@ export class ServiceWriter {
       affinitySeconds: fields.affinitySeconds ?? 0,
       flags: 0,
       clusterIp,
-      maglev: [0, 0],
       scheduler: layout.scheduler[fields.scheduler ?? 'ROUND_ROBIN'],
       protocol,
       family: this.#datapath.family,
       zero: 0,
-      reserved: 0,
+      reserved: [0, 0, 0],
     })
   }
 

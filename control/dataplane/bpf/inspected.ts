@@ -66,7 +66,7 @@ export interface InspectedService {
   readonly clusterIP: string | undefined
   /** By kind, then address, then port. */
   readonly frontends: readonly InspectedFrontend[]
-  /** In the order of round robin. */
+  /** Each once, in the order in which the scheduler comes to them first. */
   readonly lists: Readonly<Record<ListKind, readonly InspectedEndpoint[]>>
   /** Which list a kind of frontend gives to a class of clients, and what its being empty means. */
   readonly choices: Readonly<Record<FrontendKind, Readonly<Record<ClientClass, Choice>>>>
@@ -216,8 +216,10 @@ function decodeFrontend(mirror: Mirror, key: string, kind: number, flags: number
 function listMembers(mirror: Mirror, service: number, name: ListKind): InspectedEndpoint[] {
   const kind = LIST_KINDS.find((candidate) => candidate.name === name)?.index ?? 0
   const { first, count } = mirror.list(listId(service, kind))
-  return Array.from({ length: count }, (_, i) => {
-    const { address, port } = mirror.backend(mirror.slots.word(first + i))
+  // A scheduler that goes by a table has each of them in many slots.
+  const ids = new Set(Array.from({ length: count }, (_, i) => mirror.slots.word(first + i)))
+  return Array.from(ids, (id) => {
+    const { address, port } = mirror.backend(id)
     return { address: addressText(address), port }
   })
 }

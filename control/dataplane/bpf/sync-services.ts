@@ -5,10 +5,11 @@ import { hasRemovals, type Plan, type ServiceChange } from '../../layout/change.
 import { backendState } from '../../layout/generated.ts'
 import { isUdpPort } from '../../layout/identity.ts'
 import { planRemovals, settleRemovals } from '../../layout/removals.ts'
-import type { ServiceKey } from '../../model/types.ts'
+import { slotCount } from '../../model/slots.ts'
+import type { ServiceKey, ServicePort } from '../../model/types.ts'
 import { carryOut, type Outcome, type Targets } from './writer.ts'
 
-/** Service ports and backends that one piece deals with: some milliseconds of work. */
+/** Service ports, and backends or slots, that one piece deals with: some milliseconds of work. */
 const PIECE_SIZE = 1024
 
 export interface SyncContext {
@@ -101,7 +102,8 @@ function note(plan: Plan, result: Outcome, outcome: SyncOutcome): void {
 }
 
 function sizeOfWish(wish: ServiceWish): number {
-  return wish.ports.reduce((sum, port) => sum + 1 + port.backends.length, 1)
+  const slots = (port: ServicePort) => slotCount(port, port.cluster) + slotCount(port, port.local)
+  return wish.ports.reduce((sum, port) => sum + 1 + Math.max(port.backends.length, slots(port)), 1)
 }
 
 function sizeOfRemoval(change: ServiceChange): number {

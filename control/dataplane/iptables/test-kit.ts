@@ -2,6 +2,7 @@
 
 import { desiredState } from '../../model/desired.ts'
 import { makeCluster, makeNodeFacts } from '../../model/fixtures.ts'
+import { RULE_SCHEDULERS } from '../../model/schedulers.ts'
 import { DEFAULT_MODEL_SETTINGS, type ModelSettings } from '../../model/settings.ts'
 import type { DesiredState, EndpointSlice, NodeFacts, Service } from '../../model/types.ts'
 import type { RuleSettings } from './rule-settings.ts'
@@ -32,6 +33,7 @@ export function kubeProxyNode(settings: Partial<ModelSettings> = {}): NodeFacts 
       ...DEFAULT_MODEL_SETTINGS,
       clientAddress: 'kube-proxy',
       scheduler: 'random',
+      schedulers: RULE_SCHEDULERS,
       detectLocal: { mode: 'ClusterCIDR', cidrs },
       ...settings,
     },

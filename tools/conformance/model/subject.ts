@@ -123,6 +123,7 @@ function settingsOf({ variant, clientAddress }: SubjectOptions): ModelSettings {
     masqueradeAll: variant.masqueradeAll,
     clientAddress,
     scheduler: 'round-robin',
+    schedulers: ['round-robin'],
   }
 }
 
