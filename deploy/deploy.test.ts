@@ -19,6 +19,7 @@ import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { type Commands, runProgram } from '../control/cli/program.ts'
 import { CAPABILITIES } from '../control/cli/requirements.ts'
+import { parseConfiguration } from '../control/config/configuration.ts'
 import type { RunOptions } from '../control/config/options.ts'
 import packageJson from '../package.json' with { type: 'json' }
 import { chartData, defaultValues, merged, renderChart, yamlOf } from '../tools/gen/deploy.ts'
@@ -80,6 +81,33 @@ test('install.yaml: the capabilities are those that the daemon asks for', () => 
   assert.equal(securityContext.readOnlyRootFilesystem, true)
   assert.equal(securityContext.allowPrivilegeEscalation, false)
   assert.equal(securityContext.seccompProfile.type, 'RuntimeDefault')
+})
+
+test('kubeadm: no argument is in vain beside the configuration, which is where it is mounted', async () => {
+  const pod = podSpecOf(fromChart(OVERLAYS['kubeadm']))
+  const [{ args, volumeMounts }] = pod.containers
+  let taken: RunOptions | undefined
+  let path = ''
+  const file = join(ROOT, 'control/config/testdata/kubeadm.yaml')
+  const commands: Pick<Commands, 'run' | 'readConfiguration'> = {
+    readConfiguration: async (paths) => {
+      path = paths.join()
+      return parseConfiguration([{ path, text: readFileSync(file, 'utf8') }])
+    },
+    run: async (options) => {
+      taken = options
+    },
+  }
+  const words = args.map((arg) => arg.replace('$(NODE_NAME)', 'node-a'))
+  assert.equal(await runProgram(words, 'v', commands as Commands), 0)
+  assert.deepEqual(taken?.warnings, [])
+  assert.equal(taken?.nodeName, 'node-a')
+  assert.deepEqual(taken?.source, {
+    ...{ kind: 'kubernetes', apiServer: undefined },
+    kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf',
+  })
+  // As kubeadm calls it in its ConfigMap.
+  assert.equal(path, `${volumeMounts.find(({ name }) => name === 'kube-proxy')?.mountPath}/config.conf`)
 })
 
 /** The order of objects, and of the members of one, says nothing. */

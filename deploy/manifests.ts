@@ -46,6 +46,7 @@ export interface PodSpec {
 /** Overlays of `kustomize/overlays`, with the values of the chart that come to the same. */
 export const OVERLAYS: Readonly<Record<string, Value>> = {
   iptables: { proxyMode: 'iptables' },
+  kubeadm: { kubeProxyConfigMap: 'kube-proxy' },
   'labelled-nodes': { nodeSelector: { 'sluice.dev/proxy': 'sluice' } },
   'old-kernels': { oldKernels: true },
   'pod-sockets': { podSockets: true },

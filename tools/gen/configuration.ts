@@ -49,7 +49,7 @@ CPU of the machine, \`nf_conntrack_buckets\` at least a quarter of it, and with 
 \`…_tcp_timeout_close_wait\`, \`…_tcp_be_liberal\`, \`…_udp_timeout\` and \`…_udp_timeout_stream\`, as far as the table above asks for
 something. They stay as they are after \`sluice cleanup\`, as after kube-proxy's.
 
-Where sysctls cannot be written, as in a container without privileges, one warning names those that differ, with a command
+Where sysctls cannot be written, as in a container without the mount of deploy/install.yaml, one warning names those that differ, with a command
 that sets them on the node, and services work all the same. In a network namespace of its own, as kind's nodes have, nobody
 can set \`nf_conntrack_max\`; that is told where it is too small.
 
