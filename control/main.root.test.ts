@@ -217,6 +217,15 @@ describe('a start that cannot be', () => {
 })
 
 describe('the life of a daemon', () => {
+  it('has only what takes every privilege done before, if asked', () => {
+    const { code, stderr } = sluice(...RUN, '--init-only')
+    assert.equal(code, 0, stderr)
+    assert.match(stderr, / done, and no more: --init-only\n$/)
+    const [command, argv] = inNode('sysctl', '-n', 'net.netfilter.nf_conntrack_tcp_timeout_close_wait')
+    assert.equal(execFileSync(command, argv, { encoding: 'utf8' }), '3600\n')
+    assert.equal(existsSync(BPF_ROOT), false)
+  })
+
   it('brings the manifests into the kernel, and says when it is ready', async () => {
     const daemon = new Daemon()
     await daemon.says(/INFO {2}ready: 2 services, 3 backends in the kernel/)

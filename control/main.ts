@@ -22,6 +22,11 @@ const commands: Commands = {
       writeConfiguration(options, options.writeConfigTo)
       return
     }
+    if (options.initOnly) {
+      const { initHost } = await import('./compose/init.ts')
+      await initHost(options)
+      return
+    }
     const { runDaemon } = await import('./compose/daemon.ts')
     await runDaemon(options, VERSION)
   },

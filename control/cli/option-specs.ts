@@ -147,6 +147,13 @@ export const KUBE_PROXY_SPECS: readonly OptionSpec[] = [
     description: 'only write the configuration there, as it would be used, in the terms of kube-proxy',
   },
   {
+    flags: '--init-only [BOOL]',
+    description:
+      'only do what takes every privilege, mounts and sysctls: a daemon with fewer of them may follow',
+    parse: parseBoolean,
+    preset: 'true',
+  },
+  {
     flags: '--hostname-override <NAME>',
     description: 'the same as --node-name',
     parse: (text) => (text === '' ? '' : parseNodeName(text)),

@@ -70,6 +70,7 @@ const TRAFFIC = {
   pacing: { syncPeriodMs: 30_000 },
   kubeProxy: defaultValues(),
   configFiles: [],
+  initOnly: false,
 }
 
 describe('commands and their options', () => {

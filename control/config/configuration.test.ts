@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it, test } from 'node:test'
 import { parseConfiguration } from './configuration.ts'
-import { fieldsOf } from './fields.ts'
-import { defaultValues, KUBE_PROXY } from './kube-proxy.ts'
+import { defaultValues } from './kube-proxy.ts'
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
 const FILE = '/f'
@@ -159,39 +158,4 @@ test('a field that there is not is one warning, and no error', () => {
 
 test('what is to be left as it is, is no reason for a warning', () => {
   assert.deepEqual(read('conntrack: {maxPerCore: 0, min: 0}').warnings, [])
-})
-
-/** A value of each field that is another than the usual. */
-const OTHERS: Readonly<Record<string, string>> = {
-  featureGates: '{SomeGate: true}',
-  'clientConnection.contentType': 'application/json',
-  'clientConnection.qps': '50.5',
-  'clientConnection.burst': '100',
-  enableProfiling: 'true',
-  windowsRunAsService: 'true',
-  'ipvs.excludeCIDRs': '[10.0.0.0/8]',
-  'ipvs.strictARP': 'true',
-  'ipvs.tcpTimeout': '5m',
-  'ipvs.tcpFinTimeout': '5m',
-  'ipvs.udpTimeout': '5m',
-  'winkernel.networkName': 'l2bridge',
-  'winkernel.sourceVip': '10.0.0.1',
-  'winkernel.enableDSR': 'true',
-  'winkernel.rootHnsEndpointName': 'cbr0',
-  'winkernel.forwardHealthCheckVip': 'true',
-}
-
-test('a field that changes nothing is one warning where it asks for something, and says what there is instead', () => {
-  const warned = [...fieldsOf(KUBE_PROXY)].filter(([, { becomes }]) => becomes === 'warned')
-  assert.deepEqual(warned.map(([path]) => path.join('.')).sort(), Object.keys(OTHERS).sort())
-  for (const [path, { means }] of warned) {
-    const name = path.join('.')
-    const [section, field] = path
-    const value = OTHERS[name]
-    const { warnings } = read(
-      field === undefined ? `${section}: ${value}` : `${section}: {${field}: ${value}}`,
-    )
-    assert.equal(warnings.length, 1, name)
-    assert.ok(warnings[0]?.startsWith(`${name} `) && warnings[0].endsWith(`: it changes nothing: ${means}`))
-  }
 })

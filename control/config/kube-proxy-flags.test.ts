@@ -147,6 +147,9 @@ test('what the others come to', async () => {
     ['', (o) => o.oomScoreAdj, undefined],
     ['-v=4', (o) => o.verbosity, 4],
     ['--write-config-to=', (o) => o.writeConfigTo, undefined],
+    ['', (o) => o.initOnly, false],
+    ['--init-only', (o) => o.initOnly, true],
+    ['--config /f --init-only=true', (o) => o.initOnly, true],
     ['--oom-score-adj -5', (o) => o.oomScoreAdj, -5],
   ]
   for (const [line, seen, expected] of rows) assert.deepEqual(seen(await options(line)), expected, line)

@@ -90,6 +90,8 @@ export interface RunOptions extends RootOption, ServerOptions, ProxyOptions {
   readonly configFiles: readonly ConfigFile[]
   /** Only this is to be done: the configuration is written there. */
   readonly writeConfigTo: string | undefined
+  /** Only what takes every privilege is to be done. */
+  readonly initOnly: boolean
 }
 
 /** kube-proxy's `minSyncPeriod` and `syncPeriod`, in milliseconds. */

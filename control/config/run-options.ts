@@ -50,6 +50,7 @@ export interface ReadRunOptions
   readonly healthzPort?: number
   readonly metricsPort?: number
   readonly writeConfigTo?: string
+  readonly initOnly?: boolean
 }
 
 /** All that was given. */
@@ -106,6 +107,7 @@ export function runOptions(given: Given): RunOptions {
     kubeProxy: values,
     configFiles: configuration?.files ?? [],
     writeConfigTo: read.writeConfigTo || undefined,
+    initOnly: read.initOnly ?? false,
   }
 }
 

@@ -23,9 +23,9 @@ ConfigMap \`kube-proxy\`, unchanged:
 - **What changes nothing here** is told in the log, one warning for each field that asks for something, with what there is
   instead. So is a field that does not exist, as kube-proxy tolerates it.
 - **Beside \`--config\`** kube-proxy's flags change nothing, and one warning names those that are given; but
-  \`--hostname-override\`, \`--master\`, \`--v\`, \`--logging-format\`, \`--cleanup\` and \`--write-config-to\` count. So do all options of
-  Sluice's own: \`sluice run --help\` lists them. A folder of manifests (\`--source files:DIR\`) goes
-  before the file's kubeconfig.
+  \`--hostname-override\`, \`--master\`, \`--v\`, \`--logging-format\`, \`--cleanup\`, \`--init-only\` and \`--write-config-to\` count. So
+  do all options of Sluice's own: \`sluice run --help\` lists them. A folder of manifests (\`--source files:DIR\`) goes before the
+  file's kubeconfig.
 - **When the file changes** the daemon ends, and whoever supervises it starts it with what the file says then. Traffic flows on
   meanwhile. The same content in another file, as when a ConfigMap is written anew, is no change, nor is a file that is gone.
 - **What is in use** is at \`/configz\` on the port of \`/metrics\`, in kube-proxy's form; \`mode\` is the dataplane there.
@@ -55,8 +55,9 @@ can set \`nf_conntrack_max\`; that is told where it is too small.
 
 ## Flags without a field
 
-\`--config\`, \`--write-config-to\`, \`--cleanup\`, \`--master\` (our \`--api-server\`), \`--healthz-port\` and \`--metrics-port\` (the ports of the
-two servers, 0 switches one off) are honoured. These change nothing:
+\`--config\`, \`--write-config-to\`, \`--cleanup\`, \`--init-only\` (mounts and sysctls, so that a daemon with fewer privileges may
+follow), \`--master\` (our \`--api-server\`), \`--healthz-port\` and \`--metrics-port\` (the ports of the two servers, 0 switches one
+off) are honoured. These change nothing:
 
 | flag | |
 | --- | --- |
