@@ -24,6 +24,7 @@ import { keepMetrics, lastTimes } from './metrics.ts'
 import { choiceEvent, createNodeEvents, startingEvent } from './node-events.ts'
 import { NodeFollower } from './node-follower.ts'
 import { setOomScore } from './oom-score.ts'
+import { pacingWith } from './pacing.ts'
 import { type Repetition, repeat } from './repeat.ts'
 import { checkPorts, startServers } from './servers.ts'
 import { type StartedPart, startPart } from './start-part.ts'
@@ -243,7 +244,7 @@ function buildPipeline(daemon: Daemon, listener: PipelineListener): Pipeline {
       },
       clock,
     },
-    part.pacing,
+    pacingWith(part.pacing, options.pacing),
   )
   const follower = new NodeFollower({
     internalIPs: () => store.cluster.node?.internalIPs ?? [],
