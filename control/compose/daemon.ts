@@ -144,6 +144,7 @@ async function serve(daemon: Daemon): Promise<void> {
     takeTriggerTimes: () => source.store.takeTriggerTimes(),
     lastTimes: () => lastTimes(loop.state(), Date.now() - clock.nowMs()),
     healthChecks: () => servers.healthChecks.size,
+    requests: source.requests,
   })
   const { loop, follower, firstSync } = buildPipeline(daemon, {
     observers: [

@@ -44,6 +44,12 @@ test('a scrape has every metric, with what happened and how things are', () => {
     takeTriggerTimes: () => [Date.now() + 60_000, 1000],
     lastTimes: () => lastTimes({ lastQueuedMs: 500, lastSyncMs: 750 }, 1_999_500),
     healthChecks: () => 2,
+    requests: {
+      listen: (listener) => {
+        listener({ method: 'GET', host: '10.96.0.1', status: 200, durationMs: 30 })
+        listener({ method: 'POST', host: '10.96.0.1', status: undefined, durationMs: 1 })
+      },
+    },
   })
   after(() => keeper.close())
   const { desired } = desiredState(
@@ -72,6 +78,10 @@ test('a scrape has every metric, with what happened and how things are', () => {
     // The other one was before this process.
     'kubeproxy_network_programming_duration_seconds_count{ip_family="IPv4"} 2',
     'kubeproxy_proxy_healthz_total{code="503"} 1',
+    'rest_client_requests_total{code="200",method="GET",host="10.96.0.1"} 1',
+    'rest_client_requests_total{code="<error>",method="POST",host="10.96.0.1"} 1',
+    'rest_client_request_duration_seconds_bucket{verb="GET",host="10.96.0.1",le="0.025"} 0',
+    'rest_client_request_duration_seconds_bucket{verb="GET",host="10.96.0.1",le="0.1"} 1',
     'kubeproxy_proxy_livez_total{code="200"} 0',
     'sluice_dataplane_info{dataplane="bpf",reason="fits"} 1',
     'sluice_map_entries_total{operation="write"} 12',

@@ -5,6 +5,7 @@ import type { Choice } from '../dataplane/choose.ts'
 import { type Amounts, amountsOf } from '../model/amounts.ts'
 import type { DesiredState, Family } from '../model/types.ts'
 import { Metrics } from '../server/metrics.ts'
+import type { Requests } from '../source/requests.ts'
 import type { Freshness } from '../source/source.ts'
 import type { StoreChanges } from '../source/store.ts'
 import type { AnyProblem, SyncObserver, SyncState } from '../sync/parts.ts'
@@ -37,6 +38,7 @@ export interface MetricSources {
   readonly takeTriggerTimes: () => readonly number[]
   readonly lastTimes: () => LastTimes
   readonly healthChecks: () => number
+  readonly requests: Pick<Requests, 'listen'>
 }
 
 export interface MetricsKeeper {
@@ -65,6 +67,10 @@ export function keepMetrics(sources: MetricSources): MetricsKeeper {
   metrics.set('syncFailures', 0)
   metrics.set('dataplane', 1, sources.choice.dataplane, sources.choice.reason)
   metrics.set('startTime', (Date.now() - process.uptime() * 1000) / 1000)
+  sources.requests.listen(({ method, host, status, durationMs }) => {
+    metrics.add('requests', 1, String(status ?? '<error>'), method, host)
+    metrics.observe('requestDuration', durationMs / 1000, method, host)
+  })
   const startedMs = Date.now()
   const synced = syncedObserver(metrics, sources.families, () =>
     // What happened before says nothing of how fast this process is.

@@ -5,6 +5,7 @@ import type { RunOptions } from '../config/options.ts'
 import type { Choice } from '../dataplane/choose.ts'
 import type { Logger } from '../log.ts'
 import type { NodeEvent } from '../source/kubernetes/node-events.ts'
+import type { StartedSource } from './start-source.ts'
 
 /** Never throws, and waits for nothing. */
 export type TellNode = (event: NodeEvent) => void
@@ -16,12 +17,16 @@ export async function createNodeEvents(
     readonly log: Pick<Logger, 'debug' | 'info'>
     readonly clock: Clock
     readonly signal: AbortSignal
+    readonly source: Pick<StartedSource, 'requests'>
   },
 ): Promise<TellNode> {
   if (source.kind === 'files') return () => undefined
   const { nodeEvents } = await import('../source/kubernetes/node-events.ts')
   const { kubeconfig, apiServer } = source
-  const events = nodeEvents({ kubeconfig, apiServer }, { nodeName, ...about })
+  const events = nodeEvents(
+    { kubeconfig, apiServer },
+    { nodeName, ...about, made: about.source.requests.made },
+  )
   return (event) => events.tell(event)
 }
 

@@ -5,6 +5,7 @@ import type { RunOptions } from '../config/options.ts'
 import { Refusal } from '../config/refusal.ts'
 import type { Logger } from '../log.ts'
 import { filesSource } from '../source/files/files.ts'
+import { Requests } from '../source/requests.ts'
 import type { Freshness, Source } from '../source/source.ts'
 import { Store } from '../source/store.ts'
 
@@ -14,6 +15,8 @@ export interface StartedSource {
   onChange(listener: () => void): void
   /** See `Source.freshness`. */
   freshness(): readonly Freshness[]
+  /** What is asked of the API server, if there is one. */
+  readonly requests: Requests
 }
 
 /** What to read, and for which node. */
@@ -39,7 +42,8 @@ export async function startSource(
     },
     { needsNode: source.kind === 'kubernetes' },
   )
-  const opened = await openSource({ source, nodeName, pods }, log)
+  const requests = new Requests()
+  const opened = await openSource({ source, nodeName, pods }, log, requests)
   try {
     await opened.start(store.attach(opened.name), signal)
   } catch (error) {
@@ -49,6 +53,7 @@ export async function startSource(
     store,
     onChange: (listener) => listeners.push(listener),
     freshness: () => opened.freshness(),
+    requests,
   }
 }
 
@@ -56,9 +61,10 @@ export async function startSource(
 export async function openSource(
   { source, nodeName, pods }: SourceChoice,
   log: Pick<Logger, 'info' | 'debug'>,
+  { made }: Pick<Requests, 'made'> = new Requests(),
 ): Promise<Source> {
   if (source.kind === 'files') return filesSource(source.folder)
   const { kubernetesSource } = await import('../source/kubernetes/kubernetes.ts')
   const { kubeconfig, apiServer } = source
-  return kubernetesSource({ kubeconfig, apiServer, nodeName, pods, clock: systemClock, log })
+  return kubernetesSource({ kubeconfig, apiServer, nodeName, pods, clock: systemClock, log, made })
 }

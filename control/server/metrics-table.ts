@@ -14,11 +14,14 @@ const SYNC_BUCKETS = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i)
 
 /** kube-proxy's: in seconds up to a minute, then wider. */
 const PROGRAMMING_BUCKETS = [
-  ...[0.25, 0.5],
+  ...[0, 0.25, 0.5],
   ...Array.from({ length: 59 }, (_, i) => i + 1),
   ...Array.from({ length: 12 }, (_, i) => 60 + 5 * i),
   ...Array.from({ length: 7 }, (_, i) => 120 + 30 * i),
 ]
+
+/** Those of its clients. */
+const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
 
 const FAMILY = ['ip_family'] as const
 
@@ -154,6 +157,19 @@ export const METRICS = {
     labels: ['code'],
     help: 'Cumulative proxy livez HTTP status',
   },
+  requests: {
+    name: 'rest_client_requests_total',
+    type: 'counter',
+    labels: ['code', 'method', 'host'],
+    help: 'Number of HTTP requests, partitioned by status code, method, and host.',
+  },
+  requestDuration: {
+    name: 'rest_client_request_duration_seconds',
+    type: 'histogram',
+    labels: ['verb', 'host'],
+    help: 'Request latency in seconds. Broken down by verb, and host.',
+    buckets: REQUEST_BUCKETS,
+  },
   dataplane: {
     name: 'sluice_dataplane_info',
     type: 'gauge',
@@ -264,5 +280,30 @@ export const METRICS = {
     help: 'Start time of the process since the epoch in seconds',
   },
 } as const satisfies Readonly<Record<string, Metric>>
+
+/** What else a kube-proxy exposes, and why it is not here. */
+export const LEFT_OUT: ReadonlyMap<string, string> = new Map([
+  [
+    'kubeproxy_sync_proxy_rules_nftables_sync_failures_total',
+    'there is no nftables mode; `sluice_sync_failures_total` counts syncs that fail',
+  ],
+  [
+    'kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total',
+    'there is no nftables mode; what it has left is not removed unasked',
+  ],
+  [
+    'kubernetes_build_info',
+    'this is no release of Kubernetes: alerts that compare the versions of its components would fire',
+  ],
+  ['kubernetes_feature_enabled', 'there are no feature gates'],
+  ['rest_client_request_size_bytes', 'what is asked has no body, but for events'],
+  [
+    'rest_client_response_size_bytes',
+    'answers are read as they come: `sluice_source_last_message_age_seconds`',
+  ],
+  ['rest_client_rate_limiter_duration_seconds', 'no request is held back'],
+  ['rest_client_exec_plugin_*', 'the log tells of credentials that cannot be had'],
+  ['go_*', 'this is no Go program; `process_*` is here'],
+])
 
 export type MetricKey = keyof typeof METRICS

@@ -55,46 +55,9 @@ test('names are told apart and are what Prometheus takes', () => {
   const all: readonly Metric[] = Object.values(METRICS)
   assert.equal(new Set(all.map(({ name }) => name)).size, all.length)
   for (const { name, type, labels, buckets } of all) {
-    assert.match(name, /^(kubeproxy|sluice|process)_[a-z_]+$/)
+    assert.match(name, /^(kubeproxy|rest_client|sluice|process)_[a-z_]+$/)
     if (type === 'counter') assert.match(name, /_total$/)
     for (const label of labels) assert.match(label, /^[a-z_]+$/)
     assert.equal(buckets !== undefined, type === 'histogram')
-  }
-})
-
-test("kube-proxy's names keep its types and its words", () => {
-  // Of a kube-proxy 1.36, without those that are about iptables and conntrack.
-  const theirs: readonly [name: string, type: string, help: string][] = [
-    ['proxy_healthz_total', 'counter', 'Cumulative proxy healthz HTTP status'],
-    [
-      'sync_full_proxy_rules_duration_seconds',
-      'histogram',
-      'SyncProxyRules latency in seconds for full resyncs',
-    ],
-    ['sync_proxy_rules_duration_seconds', 'histogram', 'SyncProxyRules latency in seconds'],
-    ['sync_proxy_rules_endpoint_changes_pending', 'gauge', 'Pending proxy rules Endpoint changes'],
-    ['sync_proxy_rules_endpoint_changes_total', 'counter', 'Cumulative proxy rules Endpoint changes'],
-    [
-      'sync_proxy_rules_last_queued_timestamp_seconds',
-      'gauge',
-      'The last time a sync of proxy rules was queued',
-    ],
-    [
-      'sync_proxy_rules_last_timestamp_seconds',
-      'gauge',
-      'The last time proxy rules were successfully synced',
-    ],
-    [
-      'sync_proxy_rules_no_local_endpoints_total',
-      'gauge',
-      'Number of services with a Local traffic policy and no endpoints',
-    ],
-    ['sync_proxy_rules_service_changes_pending', 'gauge', 'Pending proxy rules Service changes'],
-    ['sync_proxy_rules_service_changes_total', 'counter', 'Cumulative proxy rules Service changes'],
-  ]
-  const ours = new Map(Object.values(METRICS).map((metric): [string, Metric] => [metric.name, metric]))
-  for (const [name, type, help] of theirs) {
-    const found = ours.get(`kubeproxy_${name}`)
-    assert.deepEqual([found?.type, found?.help], [type, help], name)
   }
 })

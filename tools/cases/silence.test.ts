@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { keepMetrics } from '../../control/compose/metrics.ts'
 import { healthz } from '../../control/server/health.ts'
+import { Requests } from '../../control/source/requests.ts'
 import { Relay } from '../apiserver/index.ts'
 import { service, slice } from './manifests.ts'
 import { eventually, Rig } from './rig.ts'
@@ -99,6 +100,7 @@ test('B39 the watch goes silent: who asks the daemon is told for how long, and t
     takeTriggerTimes: () => [],
     lastTimes: () => ({ queuedMs: undefined, syncedMs: undefined }),
     healthChecks: () => 0,
+    requests: new Requests(),
   })
   after(() => metrics.close())
   const health = () => {

@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { createAuthority } from '../../../tools/apiserver/certificates.ts'
 import { writeKubeconfig } from '../../../tools/apiserver/kubeconfig.ts'
+import type { ApiRequest } from '../requests.ts'
 import { ApiConnection, SilenceError } from './connection.ts'
 import { CredentialReader } from './credentials.ts'
 import { defaultTiming } from './timing.ts'
@@ -120,7 +121,7 @@ function pipe(a: Socket, b: Socket): void {
   for (const socket of [a, b]) socket.on('error', () => undefined)
 }
 
-function connection(port: number, proxyUrl?: string): ApiConnection {
+function connection(port: number, proxyUrl?: string, made?: (request: ApiRequest) => void): ApiConnection {
   const kubeconfig = join(mkdtempSync(join(folder, 'config-')), 'kubeconfig')
   writeKubeconfig(kubeconfig, {
     server: `https://127.0.0.1:${port}`,
@@ -128,7 +129,7 @@ function connection(port: number, proxyUrl?: string): ApiConnection {
     credentials: { token: 'secret' },
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
   })
-  return new ApiConnection(new CredentialReader({ kubeconfig, apiServer: undefined }), timing)
+  return new ApiConnection(new CredentialReader({ kubeconfig, apiServer: undefined }), timing, made)
 }
 
 async function get(api: ApiConnection, target: string, signal = new AbortController().signal) {
@@ -146,9 +147,14 @@ for (const [version, makeServer] of Object.entries(servers)) {
     })
 
     test('carries what is asked for and who asks, and says what came', async () => {
-      const api = connection(server.port)
+      const requests: ApiRequest[] = []
+      const api = connection(server.port, undefined, (request) => requests.push(request))
       const { status, contentType, retryAfterMs, text } = await get(api, '/api/v1/services?watch=1')
       assert.deepEqual([status, contentType, retryAfterMs], [200, 'application/json', 7000])
+      assert.deepEqual(
+        requests.map(({ method, host, status }) => [method, host, status]),
+        [['GET', `127.0.0.1:${server.port}`, 200]],
+      )
       const number = version === 'HTTP/2' ? '2.0' : '1.1'
       assert.equal(text, `${number} /api/v1/services?watch=1 Bearer secret application/json\n`)
       await api.close()
@@ -220,5 +226,11 @@ test('a server that is not there, or not the one it should be, is told of', asyn
   const { port } = server
   await server.stop()
   running.splice(running.indexOf(server), 1)
-  await assert.rejects(get(connection(port), '/'), new RegExp(`ECONNREFUSED 127.0.0.1:${port}`))
+  const requests: ApiRequest[] = []
+  const api = connection(port, undefined, (request) => requests.push(request))
+  await assert.rejects(get(api, '/'), new RegExp(`ECONNREFUSED 127.0.0.1:${port}`))
+  assert.deepEqual(
+    requests.map(({ method, host, status }) => [method, host, status]),
+    [['GET', `127.0.0.1:${port}`, undefined]],
+  )
 })

@@ -5,6 +5,7 @@
 
 import { hash } from 'node:crypto'
 import { Agent, type Dispatcher, ProxyAgent } from 'undici'
+import type { ApiRequest } from '../requests.ts'
 import type { CredentialReader, Credentials } from './credentials.ts'
 import type { Timing } from './timing.ts'
 
@@ -56,11 +57,18 @@ interface Asked {
 export class ApiConnection implements Connection, WritingConnection {
   readonly #reader: CredentialReader
   readonly #timing: Timing
+  readonly #made: (request: ApiRequest) => void
   #current: { readonly key: string; readonly dispatcher: Dispatcher } | undefined
 
-  constructor(reader: CredentialReader, timing: Timing) {
+  /** @param made hears of each request once it is answered, or cannot be */
+  constructor(
+    reader: CredentialReader,
+    timing: Timing,
+    made: (request: ApiRequest) => void = () => undefined,
+  ) {
     this.#reader = reader
     this.#timing = timing
+    this.#made = made
   }
 
   get(target: string, accept: string, signal: AbortSignal): Promise<Answer> {
@@ -79,17 +87,30 @@ export class ApiConnection implements Connection, WritingConnection {
     signal.addEventListener('abort', () => {
       if (signal.reason instanceof SilenceError) this.#abandon(dispatcher)
     })
-    const { statusCode, headers, body } = await dispatcher.request({
-      origin: new URL(this.#reader.server).origin,
-      path: `${new URL(this.#reader.server).pathname.replace(/\/$/, '')}${target}`,
-      method,
-      headers: { ...credentials.headers, ...own, 'user-agent': 'sluice' },
-      body: sent ?? null,
-      signal,
-      // Time is kept by who asks.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    })
+    const { origin, pathname, host } = new URL(this.#reader.server)
+    const answered = this.#timed(method, host)
+    const { statusCode, headers, body } = await dispatcher
+      .request({
+        origin,
+        path: `${pathname.replace(/\/$/, '')}${target}`,
+        method,
+        headers: { ...credentials.headers, ...own, 'user-agent': 'sluice' },
+        body: sent ?? null,
+        signal,
+        // Time is kept by who asks.
+        headersTimeout: 0,
+        bodyTimeout: 0,
+      })
+      .then(
+        (answer) => {
+          answered(answer.statusCode)
+          return answer
+        },
+        (error) => {
+          answered(undefined)
+          throw error
+        },
+      )
     return {
       status: statusCode,
       contentType: mediaType(headers['content-type']),
@@ -98,6 +119,11 @@ export class ApiConnection implements Connection, WritingConnection {
       body,
       refuseCredentials: () => this.#reader.refused(credentials),
     }
+  }
+
+  #timed(method: ApiRequest['method'], host: string): (status: number | undefined) => void {
+    const startMs = performance.now()
+    return (status) => this.#made({ method, host, status, durationMs: performance.now() - startMs })
   }
 
   /** Ends all that is under way. */

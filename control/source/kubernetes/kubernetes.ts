@@ -2,6 +2,7 @@
 
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../log.ts'
+import type { ApiRequest } from '../requests.ts'
 import { Sharing } from '../sharing.ts'
 import type { Freshness, Source, SourceListener, SourceProblem } from '../source.ts'
 import { ApiConnection } from './connection.ts'
@@ -27,6 +28,8 @@ export interface KubernetesOptions {
   readonly clock: Clock
   readonly log: Pick<Logger, 'info' | 'debug'>
   readonly timing?: Partial<Timing>
+  /** Hears of each request. */
+  readonly made?: (request: ApiRequest) => void
 }
 
 const NAME = 'kubernetes'
@@ -72,7 +75,7 @@ class Follower {
     const timing = { ...defaultTiming, ...options.timing }
     const resources = resourcesFor(nodeName, options.pods)
     const sharing = new Sharing()
-    this.#connection = new ApiConnection(reader, timing)
+    this.#connection = new ApiConnection(reader, timing, options.made)
     this.#reader = reader
     this.#listener = listener
     this.#log = options.log

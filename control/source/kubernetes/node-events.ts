@@ -2,6 +2,7 @@
 
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../log.ts'
+import type { ApiRequest } from '../requests.ts'
 import { ApiConnection, type WritingConnection } from './connection.ts'
 import { type CredentialOptions, CredentialReader } from './credentials.ts'
 import { defaultTiming } from './timing.ts'
@@ -52,11 +53,11 @@ type Outcome = 'told' | 'later' | 'never'
 /** For a daemon that follows a cluster: by the credentials that it reads with, over a connection of its own while there is one to tell. */
 export function nodeEvents(
   credentials: Pick<CredentialOptions, 'kubeconfig' | 'apiServer'>,
-  options: Omit<NodeEventsOptions, 'open'>,
+  options: Omit<NodeEventsOptions, 'open'> & { readonly made?: (request: ApiRequest) => void },
 ): NodeEvents {
   return new NodeEvents({
     ...options,
-    open: () => new ApiConnection(new CredentialReader(credentials), defaultTiming),
+    open: () => new ApiConnection(new CredentialReader(credentials), defaultTiming, options.made),
   })
 }
 
