@@ -41,6 +41,8 @@ export class Recorder {
   readonly writes: Write[] = []
   /** Map entries that were written or deleted, in all lives. */
   entries = 0
+  /** Map entries that were looked at and were as they should be, in all lives. */
+  unchanged = 0
   syncs = 0
 
   /** Without memory it knows what is held, and no more. */
@@ -95,6 +97,7 @@ export class Recorder {
     this.syncs += 1
     this.#told = desired
     this.entries += report.written + report.deleted
+    this.unchanged += report.unchanged
     for (const key of changed ?? new Set([...this.#held.keys(), ...desired.services.keys()])) {
       this.#note(key, desired.services.get(key))
     }
