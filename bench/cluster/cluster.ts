@@ -103,6 +103,12 @@ function startFindings(size: ClusterSize, starts: readonly FirstSync[]): Finding
       unit: 'ms',
       ...aim(50),
     },
+    {
+      name: name('the same, but for the time that others had the CPU'),
+      value: median((start) => start.blockCpuMs),
+      unit: 'ms',
+      ...aim(50),
+    },
   ]
 }
 
@@ -126,11 +132,12 @@ function changeFindings({ followMs, connections, failed }: Changes): Finding[] {
   ]
 }
 
-function podFindings({ pods, leaked, lost }: NewPods): Finding[] {
+function podFindings({ pods, leaked, lost, failed }: NewPods): Finding[] {
   const name = (what: string): string => `${formatNumber(pods)} new pods on a bridge: ${what}`
   return [
     { name: name('packets that nobody translated'), value: leaked, unit: '', aim: 0 },
-    { name: name('first packets not answered'), value: lost, unit: '', aim: 0 },
+    { name: name('first packets lost'), value: lost, unit: '', aim: 0 },
+    { name: name('connections not answered'), value: failed, unit: '', aim: 0 },
   ]
 }
 

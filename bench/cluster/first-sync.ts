@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { setTimeout as delay } from 'node:timers/promises'
 import { percentile } from '../measure.ts'
 import { clusterIp } from '../synthetic.ts'
-import type { ClusterSize, Observed } from './protocol.ts'
-import type { ClusterStage } from './stage.ts'
+import type { Block, ClusterSize, Observed } from './protocol.ts'
+import type { ClusterStage, RunningDaemon } from './stage.ts'
 
 /** Services that are asked until they answer, all over the cluster; then each is asked once. */
 const SAMPLES = 20
@@ -21,10 +21,12 @@ export interface FirstSync {
   readonly lastByteToFirstMs: number
   readonly lastByteToAllMs: number
   readonly residentMB: number
-  /** The longest of the blocks. */
+  /** The longest block of the event loop once programs are loaded, and the longest by the CPU time it took. */
   readonly blockMs: number
-  /** Since the start, for a plot: milliseconds from it, and how long the block was. */
-  readonly blocks: readonly { readonly atMs: number; readonly ms: number }[]
+  readonly blockCpuMs: number
+  /** The longest before: no device can be attached to then. */
+  readonly loadingMs: number
+  readonly blocks: readonly Block[]
   /** When each of the sampled services answered, in milliseconds from the start. */
   readonly answeredMs: readonly number[]
 }
@@ -46,29 +48,33 @@ export async function firstSync(stage: ClusterStage, size: ClusterSize) {
   const [answeredUs = Number.NaN] = firstUs
   return {
     daemon,
-    report: report(observed, daemon.beganUs, { answeredUs, readyUs, atUs }, daemon.residentMB()),
+    report: report(observed, daemon, { answeredUs, readyUs, atUs }),
   }
 }
 
 function report(
-  { lastByteUs, blocks }: Observed,
-  beganUs: number,
+  { arrivedUs, blocks }: Observed,
+  daemon: RunningDaemon,
   times: { readonly answeredUs: number; readonly readyUs: number; readonly atUs: readonly number[] },
-  residentMB: number,
 ): FirstSync {
+  const { beganUs, loadedUs } = daemon
   const { answeredUs, readyUs, atUs } = times
+  // Nothing is done before all has arrived; what comes after is a watch's.
+  const lastByteUs = arrivedUs.findLast((us) => us < answeredUs) ?? Number.NaN
   const lastUs = percentile([answeredUs, ...atUs], 1)
   const since = (us: number) => (us - beganUs) / 1000
-  // Before there are programs nothing can be attached: what loading them takes hinders nobody.
-  const listed = blocks.filter((block) => block.atUs <= readyUs)
+  const loading = blocks.filter(({ atUs, ms }) => atUs - ms * 1000 < loadedUs)
+  const running = blocks.filter(({ atUs, ms }) => atUs - ms * 1000 >= loadedUs && atUs <= readyUs)
   return {
     startToFirstMs: since(answeredUs),
     startToReadyMs: since(readyUs),
     lastByteToFirstMs: (answeredUs - lastByteUs) / 1000,
     lastByteToAllMs: (lastUs - lastByteUs) / 1000,
-    residentMB,
-    blockMs: Math.max(0, ...listed.map(({ ms }) => ms)),
-    blocks: listed.map(({ atUs, ms }) => ({ atMs: since(atUs), ms })),
+    residentMB: daemon.residentMB(),
+    blockMs: Math.max(0, ...running.map(({ ms }) => ms)),
+    blockCpuMs: Math.max(0, ...running.map(({ cpuMs }) => cpuMs)),
+    loadingMs: Math.max(0, ...loading.map(({ ms }) => ms)),
+    blocks,
     answeredMs: [answeredUs, ...atUs].map(since),
   }
 }

@@ -13,12 +13,22 @@ const LEAKED = `table ip bench {
   }
 }`
 
+/** First packets of connections that the new pods send, those that are sent again too. */
+const SENT = `table ip bench {
+  chain out {
+    type filter hook output priority 0;
+    ip saddr 10.244.128.0/17 tcp flags & (syn | ack) == syn counter
+  }
+}`
+
 export interface NewPods {
   readonly pods: number
   /** Packets that passed the translation by. */
   readonly leaked: number
-  /** Pods whose first packet got no answer in time, or no answer at all. */
+  /** First packets that were sent again, since no answer came. */
   readonly lost: number
+  /** Connections that nobody answered at all. */
+  readonly failed: number
 }
 
 interface NewPod {
@@ -29,6 +39,7 @@ interface NewPod {
 
 export function prepareNewPods(network: Network): void {
   network.run('node', ['nft', '-f', '-'], LEAKED)
+  network.run('pod', ['nft', '-f', '-'], SENT)
   network.ip('node', ['link add cni0 type bridge', `address add ${BRIDGE}/17 dev cni0`, 'link set cni0 up'])
   // All are in one namespace and choose their device by their address: a device answers for its own alone.
   const settings = ['rp_filter=0', 'arp_ignore=1', 'arp_announce=2']
@@ -44,8 +55,9 @@ export function prepareNewPods(network: Network): void {
 /** One pod after the other gets its device, as a CNI does it, and connects to a service as soon as that is up. */
 export async function measureNewPods(stage: ClusterStage, count: number, services: number): Promise<NewPods> {
   const { network } = stage
-  const before = leaked(network)
-  let lost = 0
+  const leakedBefore = packets(network, 'node')
+  const sentBefore = packets(network, 'pod')
+  let failed = 0
   for (let i = 0; i < count; i++) {
     const pod = {
       address: `10.244.${128 + Math.floor(i / 200)}.${2 + (i % 200)}`,
@@ -57,10 +69,15 @@ export async function measureNewPods(stage: ClusterStage, count: number, service
       { kind: 'speak', address: clusterIp((i * 37) % services), localAddress: pod.address },
       'spoken',
     )
-    if (!ok) lost++
+    if (!ok) failed++
     unplug(network, pod)
   }
-  return { pods: count, leaked: leaked(network) - before, lost }
+  return {
+    pods: count,
+    leaked: packets(network, 'node') - leakedBefore,
+    lost: packets(network, 'pod') - sentBefore - count,
+    failed,
+  }
 }
 
 function plug(network: Network, { address, device, table }: NewPod): void {
@@ -81,7 +98,8 @@ function unplug(network: Network, { address, device, table }: NewPod): void {
   network.ip('node', [`link delete ${device}`])
 }
 
-function leaked(network: Network): number {
-  const text = network.run('node', ['nft', 'list', 'table', 'ip', 'bench'])
+/** How many packets a place has counted. */
+function packets(network: Network, place: 'node' | 'pod'): number {
+  const text = network.run(place, ['nft', 'list', 'table', 'ip', 'bench'])
   return Number(/packets (\d+)/.exec(text)?.[1])
 }

@@ -8,8 +8,6 @@ import { type FromPod, numberOf, type ToPod } from './protocol.ts'
 /** Of services that are to answer soon: a lost SYN is sent again by a new connection. */
 const IMPATIENT_MS = 100
 const PATIENT_MS = 5000
-/** A SYN is sent again after a second. */
-const FIRST_PACKET_MS = 900
 const AT_ONCE = 32
 
 /** The address of the endpoint that answers; undefined when nobody does. */
@@ -67,7 +65,7 @@ class Pod {
         return await sweep(message.addresses)
       case 'speak': {
         const { address, localAddress } = message
-        return { kind: 'spoken', ok: (await ask(address, FIRST_PACKET_MS, localAddress)) !== undefined }
+        return { kind: 'spoken', ok: (await ask(address, PATIENT_MS, localAddress)) !== undefined }
       }
       case 'follow':
         return await this.#follow(message.address)

@@ -32,7 +32,7 @@ export type FromPod =
   /** When each answered first, in their order. */
   | { readonly kind: 'answered'; readonly atUs: readonly number[] }
   | { readonly kind: 'swept'; readonly failed: readonly string[]; readonly endpoints: number }
-  /** Whether the first packet was answered, in less time than it takes until it is sent again. */
+  /** Whether anybody answered. */
   | { readonly kind: 'spoken'; readonly ok: boolean }
   /** Each connection: when it began, and the endpoint that answered, as a number; -1: nobody. */
   | { readonly kind: 'followed'; readonly beganUs: readonly number[]; readonly endpoint: readonly number[] }
@@ -42,15 +42,22 @@ export interface FromEndpoints {
   readonly kind: 'listening'
 }
 
+/** A turn of the event loop that took long. */
+export interface Block {
+  /** When it ended. */
+  readonly atUs: number
+  readonly ms: number
+  /** For how long of that it had a CPU: the rest others had. */
+  readonly cpuMs: number
+}
+
 /** What is seen inside of the daemon. */
 export interface Observed {
   /** When the process began. */
   readonly startedUs: number
-  /** The first and the last byte of what the API server answered until then. */
-  readonly firstByteUs: number
-  readonly lastByteUs: number
-  /** Turns of the event loop that took long: when each ended, and how long it was. */
-  readonly blocks: readonly { readonly atUs: number; readonly ms: number }[]
+  /** When bytes arrived from the API server, until there were very many of them. */
+  readonly arrivedUs: readonly number[]
+  readonly blocks: readonly Block[]
 }
 
 /** Services and endpoints of a measurement. */

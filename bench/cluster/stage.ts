@@ -16,6 +16,8 @@ import type { ClusterSize, FromApi, FromEndpoints, FromPod, Observed, ToApi, ToP
 const LAUNCHER = path.resolve(import.meta.dirname, '../../tools/setup/sluice.mjs')
 const OBSERVER = path.join(import.meta.dirname, 'observer.ts')
 const READY = /\bready: /
+/** What it says once programs and maps are in the kernel. */
+const LOADED = /adopt/
 const READY_LIMIT_MS = 120_000
 /** The observer writes twice in this time. */
 const OBSERVED_MS = 1500
@@ -113,6 +115,7 @@ export class RunningDaemon {
   readonly #observed: string
   readonly #said: string[] = []
   readonly #ready = Promise.withResolvers<number>()
+  #loadedUs = 0
 
   constructor(child: ChildProcess, observed: string, beganUs: number) {
     this.#child = child
@@ -122,6 +125,7 @@ export class RunningDaemon {
       if (stream === null) continue
       createInterface({ input: stream }).on('line', (line) => {
         this.#said.push(line)
+        if (LOADED.test(line) && this.#loadedUs === 0) this.#loadedUs = microseconds()
         if (READY.test(line)) this.#ready.resolve(microseconds())
       })
     }
@@ -138,6 +142,11 @@ export class RunningDaemon {
     } finally {
       clearTimeout(timer)
     }
+  }
+
+  /** When programs and maps were in the kernel; 0: not yet. */
+  get loadedUs(): number {
+    return this.#loadedUs
   }
 
   /** What was seen inside of it until now. */
