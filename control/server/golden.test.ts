@@ -19,8 +19,9 @@ interface Response {
 }
 
 function responseOf(raw: string): Response {
-  const [head = '', body = ''] = raw.split('\r\n\r\n')
-  const [status = '', ...lines] = head.split('\r\n')
+  // In files lines end as in all others.
+  const [head = '', body = ''] = raw.split(/\r?\n\r?\n/)
+  const [status = '', ...lines] = head.split(/\r?\n/)
   return { status, headers: Object.fromEntries(lines.map((line) => line.split(': '))), body }
 }
 
