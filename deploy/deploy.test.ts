@@ -158,7 +158,7 @@ const CHOICES: readonly (readonly [values: Value, text: RegExp])[] = [
   [{ image: { repository: 'registry.example/sluice', tag: 'v1' } }, /image: registry\.example\/sluice:v1\n/],
   [{ extraArgs: ['--cluster-cidr=10.244.0.0/16'] }, /- "--cluster-cidr=10\.244\.0\.0\/16"\n/],
   [{ resources: { limits: { memory: '400Mi' } } }, /limits:\n +memory: 400Mi\n/],
-  [{ cgroupRoot: '/sys/fs/cgroup/unified' }, /path: \/sys\/fs\/cgroup\/unified\n/],
+  [{ cgroupRoot: '/run/cgroup2' }, /path: \/run\/cgroup2\n/],
   [{ seccompProfile: 'Unconfined' }, /seccompProfile:\n +type: Unconfined\n/],
   [{ metricsAddress: '[::]' }, /- --metrics-bind-address=\[::\]:10249\n/],
   [{ socketLoadBalancing: 'all' }, /- --socket-load-balancing=all\n/],

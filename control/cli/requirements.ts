@@ -1,7 +1,7 @@
 /** What Sluice needs of a kernel, of its own process and of the node, and what of it is here. */
 
 import { existsSync, statfsSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { effectiveCapabilities, kernelRelease, mountsOfType, type ProbeAnswer } from 'libbpf-ts'
 import { FEATURES, type Feature } from './features.ts'
 
@@ -94,9 +94,17 @@ export function cgroupMount(): string | undefined {
   return mountsOfType('cgroup2').find(({ root }) => root === '/')?.path
 }
 
+/**
+ * What a `--cgroup-root` comes to: that folder, or where both versions are mounted what systemd calls `unified` below it.
+ * Undefined when neither is of cgroup v2.
+ */
+export function cgroupFolder(root: string): string | undefined {
+  return [root, join(root, 'unified')].find((path) => existsSync(path) && isOn('cgroup2', path))
+}
+
 /** The mounts that the daemon works in. It mounts what is missing, so that neither is a reason to refuse. */
 export function probeMounts(bpfRoot: string, cgroupRoot: string | undefined): Finding[] {
-  const cgroup = cgroupRoot ?? cgroupMount()
+  const cgroup = cgroupRoot === undefined ? cgroupMount() : (cgroupFolder(cgroupRoot) ?? cgroupRoot)
   const finding = (name: string, isHere: boolean, use: string, detail: string): Finding => {
     return { name, here: isHere ? 'yes' : 'no', needed: false, use, detail }
   }

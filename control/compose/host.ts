@@ -2,7 +2,15 @@
 
 import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { cgroupMount, isOn, kernelText, missing, probeKernel, probePrivileges } from '../cli/requirements.ts'
+import {
+  cgroupFolder,
+  cgroupMount,
+  isOn,
+  kernelText,
+  missing,
+  probeKernel,
+  probePrivileges,
+} from '../cli/requirements.ts'
 import type { RunOptions } from '../config/options.ts'
 import { Refusal } from '../config/refusal.ts'
 import type { Mode } from '../dataplane/choose.ts'
@@ -60,7 +68,8 @@ export async function prepareMounts(
     log.info(`mounted a BPF file system at ${BPF_MOUNT}`)
   }
   if (cgroupRoot !== undefined) {
-    if (existsSync(cgroupRoot) && isOn('cgroup2', cgroupRoot)) return cgroupRoot
+    const folder = cgroupFolder(cgroupRoot)
+    if (folder !== undefined) return folder
     throw new Refusal(
       `--cgroup-root ${cgroupRoot} is no folder of a cgroup v2 mount: findmnt -t cgroup2 shows them`,
     )
