@@ -75,7 +75,7 @@ const ROWS: readonly (readonly [title: string, panels: readonly Panel[]])[] = [
             legend: 'syncs failed',
           },
           {
-            expr: `sum(changes(process_start_time_seconds{${NODE}}[$__rate_interval]) and on (instance) sluice_services)`,
+            expr: `sum(changes(process_start_time_seconds{${NODE}}[$__rate_interval]) and on (instance, job) sluice_services)`,
             legend: 'restarts of the daemon',
           },
         ],
@@ -176,7 +176,7 @@ const ROWS: readonly (readonly [title: string, panels: readonly Panel[]])[] = [
         unit: 'bytes',
         queries: [
           {
-            expr: `process_resident_memory_bytes{${NODE}} and on (instance) sluice_services`,
+            expr: `process_resident_memory_bytes{${NODE}} and on (instance, job) sluice_services`,
             legend: '{{instance}}',
           },
         ],
@@ -187,7 +187,7 @@ const ROWS: readonly (readonly [title: string, panels: readonly Panel[]])[] = [
         unit: 'short',
         queries: [
           {
-            expr: `rate(process_cpu_seconds_total{${NODE}}[$__rate_interval]) and on (instance) sluice_services`,
+            expr: `rate(process_cpu_seconds_total{${NODE}}[$__rate_interval]) and on (instance, job) sluice_services`,
             legend: '{{instance}}',
           },
         ],
