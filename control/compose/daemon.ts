@@ -21,7 +21,13 @@ import type { PartOptions } from './dataplane-part.ts'
 import { checkPrivileges } from './host.ts'
 import { lockNode } from './lock.ts'
 import { keepMetrics, lastTimes } from './metrics.ts'
-import { choiceEvent, createNodeEvents, startingEvent } from './node-events.ts'
+import {
+  choiceEvent,
+  createNodeEvents,
+  healthCheckEvent,
+  startingEvent,
+  type TellNode,
+} from './node-events.ts'
 import { NodeFollower } from './node-follower.ts'
 import { setOomScore } from './oom-score.ts'
 import { pacingWith } from './pacing.ts'
@@ -65,7 +71,7 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
     tellChoice(started.choice, log)
     tellNode(choiceEvent(started.choice))
     try {
-      await serve({ ...parts, ...started })
+      await serve({ ...parts, ...started, tellNode })
     } finally {
       await started.part.dataplane.stop('leave')
     }
@@ -126,7 +132,9 @@ function tellChoice({ dataplane, reason, why }: Choice, log: Logger): void {
   else log.info(text)
 }
 
-interface Daemon extends PartOptions, StartedPart {}
+interface Daemon extends PartOptions, StartedPart {
+  readonly tellNode: TellNode
+}
 
 /**
  * What was adopted serves already, and an empty datapath lets everything pass: no order is wrong here. Everything that
@@ -158,6 +166,7 @@ async function serve(daemon: Daemon): Promise<void> {
     ...options,
     ...part.model,
     proxyMode: choice,
+    healthCheckFailed: (check, why) => daemon.tellNode(healthCheckEvent(check, why)),
     configuration: () => ({ [CONFIGZ_GROUP]: kubeProxyDocument(options, choice.dataplane) }),
     state: () => proxyState(daemon, loop, startedMs),
     metrics,

@@ -1,9 +1,10 @@
-/** Events on the Node object, where the objects come from a cluster. */
+/** Events on the Node object and on Services, where the objects come from a cluster. */
 
 import type { Clock } from '../clock.ts'
 import type { RunOptions } from '../config/options.ts'
 import type { Choice } from '../dataplane/choose.ts'
 import type { Logger } from '../log.ts'
+import type { HealthCheck } from '../model/types.ts'
 import type { NodeEvent } from '../source/kubernetes/node-events.ts'
 import type { StartedSource } from './start-source.ts'
 
@@ -33,6 +34,17 @@ export async function createNodeEvents(
 /** As kube-proxy has it. */
 export function startingEvent(version: string): NodeEvent {
   return { type: 'Normal', reason: 'Starting', action: 'StartSluice', note: version }
+}
+
+/** As kube-proxy has it: a health-check node port that cannot be had. */
+export function healthCheckEvent({ namespace, name }: HealthCheck, note: string): NodeEvent {
+  return {
+    type: 'Warning',
+    reason: 'FailedToStartServiceHealthcheck',
+    action: 'Listen',
+    note,
+    service: { namespace, name },
+  }
 }
 
 /** A warning where eBPF was wanted and cannot be had. */

@@ -7,6 +7,7 @@ import type { BindAddress } from '../config/server-options.ts'
 import type { NodeAddress } from '../layout/node-addresses.ts'
 import type { Logger } from '../log.ts'
 import type { ModelSettings } from '../model/settings.ts'
+import type { HealthCheck } from '../model/types.ts'
 import { isLate, type ProxyState } from '../server/health.ts'
 import { HealthCheckServers } from '../server/health-checks.ts'
 import { Listener, type Responder, whyNot } from '../server/listener.ts'
@@ -26,6 +27,8 @@ export interface ServersOptions
   readonly metrics: Pick<MetricsKeeper, 'answered' | 'scrape'>
   readonly clock: Clock
   readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
+  /** See `HealthCheckServersOptions`. */
+  readonly healthCheckFailed?: (check: HealthCheck, why: string) => void
 }
 
 export interface Servers {
@@ -75,7 +78,8 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
     )),
   ]
   const isHealthy = () => !isLate(state(), clock.nowMs())
-  const healthChecks = new HealthCheckServers({ isHealthy, clock, log })
+  const { healthCheckFailed: failed } = options
+  const healthChecks = new HealthCheckServers({ isHealthy, clock, log, ...(failed && { failed }) })
   const isEverywhere = nodePortAddresses.length === 0
   if (isEverywhere) healthChecks.setAddresses('every')
   return {

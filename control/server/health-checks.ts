@@ -10,6 +10,8 @@ export interface HealthCheckServersOptions {
   readonly isHealthy: () => boolean
   readonly clock: Clock
   readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
+  /** Hears, in the words of the log, why nobody listens for it. */
+  readonly failed?: (check: HealthCheck, why: string) => void
 }
 
 /** kube-proxy's body to the letter: whatever the path and the method. */
@@ -84,7 +86,7 @@ export class HealthCheckServers {
   }
 
   #listen(key: ServiceKey, check: HealthCheck, address: string): Listener {
-    const { clock, log, isHealthy } = this.#options
+    const { clock, log, isHealthy, failed } = this.#options
     const listener = new Listener({
       name: `health-check node port ${check.port} of Service ${key}`,
       address,
@@ -92,6 +94,7 @@ export class HealthCheckServers {
       respond: () => healthCheckAnswer(this.#checks.get(key) ?? check, isHealthy()),
       clock,
       log,
+      failed: (why) => failed?.(check, why),
     })
     listener.start()
     return listener

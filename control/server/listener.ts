@@ -25,6 +25,8 @@ export interface ListenerOptions {
   readonly respond: Responder
   readonly clock: Clock
   readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
+  /** Hears, in the words of the log, why it does not listen: once for as long as it is the same. */
+  readonly failed?: (why: string) => void
 }
 
 /** kube-proxy's pause between two tries to get a port. */
@@ -79,7 +81,10 @@ export class Listener {
       (error: Error) => {
         if (this.#closed) return
         const text = `${name}: ${whyNot(error, address, port)}; it is tried again every ${RETRY_MS / 1000} s`
-        if (text !== this.#told) log.warn(text)
+        if (text !== this.#told) {
+          log.warn(text)
+          this.#options.failed?.(text)
+        }
         this.#told = text
         this.#timer = clock.setTimer(() => this.start(), RETRY_MS)
       },

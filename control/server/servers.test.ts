@@ -67,8 +67,14 @@ function makeServers() {
     warn: (text: string) => said.push(`warn ${text}`),
   }
   const state = { healthy: true }
-  const servers = new HealthCheckServers({ isHealthy: () => state.healthy, clock, log })
-  return { clock, said, state, servers, [Symbol.dispose]: () => servers.close() }
+  const failed: string[] = []
+  const servers = new HealthCheckServers({
+    isHealthy: () => state.healthy,
+    clock,
+    log,
+    failed: ({ namespace, name }) => failed.push(`${namespace}/${name}`),
+  })
+  return { clock, said, failed, state, servers, [Symbol.dispose]: () => servers.close() }
 }
 
 const checks = (...list: HealthCheck[]) =>
@@ -131,6 +137,7 @@ describe('health-check node ports', () => {
       port = foreign.port
       rig.servers.setChecks(checks(check(port, 1)))
       await eventually(() => rig.said.length > 0)
+      assert.deepEqual(rig.failed, ['t/hc'])
       assert.match(rig.said[0] ?? '', /^warn health-check node port \d+ of Service t\/hc: .*another process/)
       const due = rig.clock.nextDueMs ?? 0
       await rig.clock.advance(RETRY_MS)

@@ -79,6 +79,16 @@ test('an event has all that the API server asks for, and is of the Node', async 
   await rig.until('the connection is closed', () => rig.server.connectionCount === 0)
 })
 
+test('one of a Service is in its namespace, under its name', async () => {
+  await using rig = await makeRig()
+  rig.events.tell({ ...starting, service: { namespace: 'shop', name: 'web' } })
+  await rig.until('it is there', () => rig.server.events.length === 1)
+  const { metadata, regarding } = rig.server.events[0]?.object ?? {}
+  const service = { kind: 'Service', namespace: 'shop', name: 'web', uid: 'shop/web' }
+  assert.deepEqual(regarding, { apiVersion: 'v1', ...service })
+  assert.match(JSON.stringify(metadata), /^\{"name":"web\.[0-9a-f]+","namespace":"shop"\}$/)
+})
+
 test('the same is not told twice, another one is; each has a name of its own', async () => {
   await using rig = await makeRig()
   for (const note of ['a', 'a', 'b', 'a']) rig.events.tell({ ...starting, note })

@@ -1,4 +1,4 @@
-/** Events on the Node object of this node, for whoever looks with `kubectl describe node`. */
+/** Events on the Node object of this node, or on a Service, for whoever looks with `kubectl describe`. */
 
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../log.ts'
@@ -15,6 +15,8 @@ export interface NodeEvent {
   readonly action: string
   /** For people. */
   readonly note: string
+  /** What it is about; undefined: the node itself. */
+  readonly service?: { readonly namespace: string; readonly name: string }
 }
 
 export interface NodeEventsOptions {
@@ -33,7 +35,6 @@ const NOTE_MAX = 1024
 const CONTROLLER = 'sluice'
 /** Of an object that has no namespace itself. */
 const NAMESPACE = 'default'
-const PATH = `/apis/events.k8s.io/v1/namespaces/${NAMESPACE}/events`
 
 /** At most so many wait: whatever goes on, the API server is to have other work. */
 const WAITING_MAX = 8
@@ -118,19 +119,20 @@ export class NodeEvents {
   async #send(connection: WritingConnection, event: NodeEvent): Promise<void> {
     if (++this.#count > BURST) await this.#pause(PAUSE_MS)
     const body = JSON.stringify(this.#objectOf(event))
+    const path = `/apis/events.k8s.io/v1/namespaces/${event.service?.namespace ?? NAMESPACE}/events`
     for (const delayMs of [...RETRY_MS, 0]) {
       if (this.#options.signal.aborted) return
-      if ((await this.#try(connection, body)) !== 'later') return
+      if ((await this.#try(connection, path, body)) !== 'later') return
       if (delayMs > 0) await this.#pause(delayMs)
     }
     this.#options.log.info('an event of the Node could not be told', { reason: event.reason })
   }
 
-  async #try(connection: WritingConnection, body: string): Promise<Outcome> {
+  async #try(connection: WritingConnection, path: string, body: string): Promise<Outcome> {
     const { log, signal } = this.#options
     try {
       const limit = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)])
-      const answer = await connection.post(PATH, body, limit)
+      const answer = await connection.post(path, body, limit)
       for await (const _ of answer.body);
       const { status } = answer
       if (status < 300) return 'told'
@@ -144,20 +146,24 @@ export class NodeEvents {
     }
   }
 
-  /** Of events.k8s.io/v1; without a UID of its own the Node has its name, as kubelet and kube-proxy have it. */
-  #objectOf({ type, reason, action, note }: NodeEvent): unknown {
+  /** Of events.k8s.io/v1; without a UID of its own an object has its name, as kubelet and kube-proxy have it. */
+  #objectOf({ type, reason, action, note, service }: NodeEvent): unknown {
     const { nodeName } = this.#options
+    const regarding =
+      service === undefined
+        ? { kind: 'Node', name: nodeName, uid: nodeName }
+        : { kind: 'Service', ...service, uid: `${service.namespace}/${service.name}` }
     const now = new Date()
     const serial = `${now.getTime().toString(16)}${this.#count.toString(16).padStart(4, '0')}`
     return {
       apiVersion: 'events.k8s.io/v1',
       kind: 'Event',
-      metadata: { name: `${nodeName}.${serial}`, namespace: NAMESPACE },
+      metadata: { name: `${regarding.name}.${serial}`, namespace: service?.namespace ?? NAMESPACE },
       // To the microsecond, as the API server wants it.
       eventTime: now.toISOString().replace('Z', '000Z'),
       reportingController: CONTROLLER,
       reportingInstance: nodeName.slice(0, 128),
-      regarding: { apiVersion: 'v1', kind: 'Node', name: nodeName, uid: nodeName },
+      regarding: { apiVersion: 'v1', ...regarding },
       type,
       reason,
       action,
