@@ -8,8 +8,8 @@ const INTRODUCTION = `<!-- Written by \`npm run gen\` from control/server/metric
 
 \`http://127.0.0.1:10249/metrics\` has them in Prometheus' text format; \`--metrics-bind-address\` says where else.
 Those that begin with \`kubeproxy_\` and \`rest_client_\` are kube-proxy's and keep its names, labels and words, so that dashboards
-and alerts go on. A sync writes both families in one go: its duration stands under each \`ip_family\`. Those about iptables are there
-where the iptables dataplane is.
+and alerts go on. A sync writes both families in one go: its duration stands under each \`ip_family\`. Those about iptables and
+conntrack are there where the iptables dataplane is: with eBPF there are no such rules, and no entries of theirs to delete.
 
 | name | type | labels | what |
 | --- | --- | --- | --- |
