@@ -52,6 +52,7 @@ describe('the mode and the scheduler, kube-proxy’s others in our terms', () =>
     ['--proxy-mode ipvs --ipvs-scheduler rr', 'auto', 'round-robin', ipvs("round-robin, IPVS's rr")],
     ...(
       [
+        ['wrr', 'weighted-round-robin'],
         ['sh', 'source-hash'],
         ['dh', 'destination-hash'],
         ['mh', 'maglev'],
@@ -64,7 +65,6 @@ describe('the mode and the scheduler, kube-proxy’s others in our terms', () =>
     ]),
     ...(
       [
-        ['wrr', 'weighted-round-robin'],
         ['lc', 'least-connection'],
         ['wlc', 'weighted-least-connection'],
         ['sed', 'shortest-expected-delay'],

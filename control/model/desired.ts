@@ -7,6 +7,7 @@ import { type Claims, clusterIPOwner, type FrontendKey, noClaims, updateClaims }
 import { type CandidatesByPort, mergeSlices, portKey, selectEndpoints } from './endpoints.ts'
 import { equalValues, keepParts } from './equal.ts'
 import { healthCheckOf } from './health-checks.ts'
+import { WEIGHTED_SCHEDULERS } from './schedulers.ts'
 import {
   type Claim,
   readService,
@@ -31,6 +32,7 @@ import type {
   ServiceKey,
   ServicePort,
 } from './types.ts'
+import { WEIGHTS_ANNOTATION, weighsUnequally } from './weights.ts'
 
 /** A desired state and what the next one is computed from. Immutable. */
 export interface Model {
@@ -221,7 +223,7 @@ function computeService(
     return { ports: [], healthCheck: undefined, problems: [] }
   }
   const problems = [...wanted.problems]
-  const scheduler = grantedScheduler(key, wanted.scheduler, node.settings, problems)
+  const scheduler = grantedScheduler(key, wanted, node.settings, problems)
   const families = new Set(wanted.ports.map(({ family }) => family))
   const candidates = mergeSlices(cluster.slices.get(key) ?? [], families, node.name, problems)
   const ports = wanted.ports.map((port) => {
@@ -263,14 +265,25 @@ function grantedFrontends(
 /** The scheduler that a service asks for, where the dataplane has it. */
 function grantedScheduler(
   key: ServiceKey,
-  asked: Scheduler | undefined,
-  { scheduler, schedulers }: Pick<ModelSettings, 'scheduler' | 'schedulers'>,
+  { scheduler: asked, weights }: Pick<WantedService, 'scheduler' | 'weights'>,
+  { scheduler: usual, schedulers }: Pick<ModelSettings, 'scheduler' | 'schedulers'>,
   problems: Problem[],
 ): Scheduler {
-  if (asked === undefined || schedulers.includes(asked)) return asked ?? scheduler
-  const message = `the dataplane in use has no ${asked}, only ${schedulers.join(', ')}; ${scheduler} is used`
-  problems.push({ object: `Service ${key}`, field: `metadata.annotations[${SCHEDULER_ANNOTATION}]`, message })
-  return scheduler
+  const complain = (annotation: string, message: string) =>
+    problems.push({ object: `Service ${key}`, field: `metadata.annotations[${annotation}]`, message })
+  const has = asked === undefined || schedulers.includes(asked)
+  const granted = has ? (asked ?? usual) : usual
+  if (!has)
+    complain(
+      SCHEDULER_ANNOTATION,
+      `the dataplane in use has no ${asked}, only ${schedulers.join(', ')}; ${usual} is used`,
+    )
+  if (weighsUnequally(weights) && !WEIGHTED_SCHEDULERS.includes(granted))
+    complain(
+      WEIGHTS_ANNOTATION,
+      `${granted} knows no weight but 0, which drains; those that do are ${WEIGHTED_SCHEDULERS.join(', ')}`,
+    )
+  return granted
 }
 
 function reasonToRefuse(key: ServiceKey, claim: Claim, claims: Claims): string | undefined {
@@ -302,7 +315,7 @@ function computePort(
   const externalLocal = wanted.externalLocal && port.externallyAccessible
   const endpoints = candidates.get(portKey(port.family, port.protocol, port.portName)) ?? []
   const wantLocal = wanted.internalLocal || externalLocal
-  const { backends, cluster, local, anyUsable } = selectEndpoints(endpoints, node, wantLocal)
+  const { backends, cluster, local, anyUsable } = selectEndpoints(endpoints, node, wantLocal, wanted.weights)
   return {
     namespace,
     name,

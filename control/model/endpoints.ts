@@ -4,12 +4,14 @@ import { hostPort, isSpecialAddress, parseAddress } from './address.ts'
 import { isPort, isProtocol } from './port.ts'
 import { trimmed } from './trim.ts'
 import type { Backend, EndpointSlice, EndpointState, Family, NodeFacts, Problem, Protocol } from './types.ts'
+import { type Weights, weightOf } from './weights.ts'
 
 /** One endpoint under one port. */
 export interface Candidate {
   readonly address: string
   readonly port: number
   readonly onNode: boolean
+  readonly podName: string
   readonly state: EndpointState
 }
 
@@ -63,7 +65,7 @@ function mergeSlice(
     merged.set(key, candidates)
     return { port, candidates }
   })
-  slice.endpoints.forEach(({ address: text, state }, i) => {
+  slice.endpoints.forEach(({ address: text, podName, state }, i) => {
     if (text === undefined || ports.length === 0) return
     const address = parseAddress(text)
     const wrong = whyUnusable(text, address, slice.addressType, family)
@@ -75,7 +77,7 @@ function mergeSlice(
     for (const { port, candidates } of ports) {
       const key = hostPort(address.text, port)
       if (state.terminating && candidates.has(key)) continue
-      candidates.set(key, { address: address.text, port, onNode, state })
+      candidates.set(key, { address: address.text, port, onNode, podName, state })
     }
   })
 }
@@ -151,12 +153,15 @@ function isReady({ state }: Candidate): boolean {
  * (`publishNotReadyAddresses`); one that is neither ready nor terminating gets nothing, but as long as it serves it is
  * a backend, and its connections go on.
  *
+ * One of weight 0 is in neither list: nobody else takes its place, and what it has goes on.
+ *
  * `wantLocal` false leaves `local` empty: no client would be given it.
  */
 export function selectEndpoints(
   candidates: readonly Candidate[],
   node: NodeFacts,
   wantLocal: boolean,
+  weights: Weights = [],
 ): Selection {
   const serving = candidates.filter(({ state }) => state.ready || state.serving)
   const isAvailable = topologyFilter(serving.filter(isReady), node)
@@ -168,10 +173,16 @@ export function selectEndpoints(
     indexesOf(serving, (candidate) => candidate.onNode && isReady(candidate)),
     indexesOf(serving, (candidate) => candidate.onNode && isFallback(candidate)),
   )
+  const backends = serving.map((candidate) => {
+    const { address, port, onNode } = candidate
+    return { address, port, onNode, weight: weightOf(candidate, weights) }
+  })
+  const taking = (members: readonly number[]) =>
+    weights.length === 0 ? members : members.filter((member) => backends[member]?.weight !== 0)
   return {
-    backends: serving.map(({ address, port, onNode }) => ({ address, port, onNode, weight: 1 })),
-    cluster,
-    local: wantLocal ? local : [],
+    backends,
+    cluster: taking(cluster),
+    local: wantLocal ? taking(local) : [],
     // A ready endpoint is always in `cluster`: hints that would leave nobody are not followed.
     anyUsable: cluster.length > 0,
   }

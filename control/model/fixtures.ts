@@ -41,9 +41,10 @@ export function makePort(fields: Partial<ServicePortSpec> = {}): ServicePortSpec
 }
 
 /** A ready endpoint on no node. */
-export function makeEndpoint(address: string, state: Partial<EndpointState> = {}): Endpoint {
+export function makeEndpoint(address: string, state: Partial<EndpointState> = {}, podName = ''): Endpoint {
   return {
     address,
+    podName,
     state: {
       ready: true,
       serving: true,

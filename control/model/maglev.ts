@@ -1,7 +1,7 @@
 /**
  * The table of Maglev hashing (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016,
  * section 3.4): each backend prefers the slots in an order of its own, and all of them take turns to claim the one that
- * they like best of those that are left. All get the same share, and few slots change hands when one comes or goes.
+ * they like best of those that are left. All get the share that they have of the turns, and few slots change hands when one comes or goes.
  */
 
 /**
@@ -24,15 +24,19 @@ export function maglevSize(count: number): number {
  * Which backend has each slot, as an index into `names`.
  *
  * @param names what tells the backends apart, in an order that every node has them in
+ * @param turns whose turn it is to claim a slot, round after round: indexes into `names`, no more than there are slots
  */
-export function maglevTable(names: readonly string[]): number[] {
+export function maglevTable(
+  names: readonly string[],
+  turns: readonly number[] = names.map((_, i) => i),
+): number[] {
   if (names.length === 0) return []
   const size = maglevSize(names.length)
   const table = new Int32Array(size).fill(-1)
   const at = names.map((name) => textHash(name, 0x9e3779b1) % size)
   const skips = names.map((name) => (textHash(name, 0x85ebca77) % (size - 1)) + 1)
   for (let taken = 0; ; ) {
-    for (let i = 0; i < names.length; i++) {
+    for (const i of turns) {
       let slot = at[i] ?? 0
       const skip = skips[i] ?? 1
       while (table[slot] !== -1) slot = (slot + skip) % size

@@ -269,8 +269,8 @@ describe('topology hints', () => {
   })
 
   test('mean nothing to the fallback on terminating endpoints', () => {
-    const terminating = mixed.map(({ address, state }) => ({
-      address,
+    const terminating = mixed.map(({ state, ...rest }) => ({
+      ...rest,
       state: { ...state, ready: false, terminating: true },
     }))
     const port = portOf(makeService(), terminating, makeNodeFacts({ zone: 'a' }))

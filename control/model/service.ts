@@ -19,6 +19,7 @@ import type {
   Service,
   ServicePortSpec,
 } from './types.ts'
+import { parseWeights, WEIGHTS_ANNOTATION, type Weights } from './weights.ts'
 
 /** A frontend that a service asks for, and the field of the object that asks. */
 export interface Claim {
@@ -49,6 +50,7 @@ export interface WantedService {
   readonly affinitySeconds: number
   /** Undefined: what the settings say. */
   readonly scheduler: Scheduler | undefined
+  readonly weights: Weights
   /** As in `ServicePort`. */
   readonly kernelSockets: boolean
   /** 0: none. */
@@ -103,6 +105,7 @@ export function readService(service: Service): WantedService | undefined {
     externalLocal: service.externalTrafficPolicy === 'Local',
     affinitySeconds: readAffinity(service, complain),
     scheduler: readScheduler(service, complain),
+    weights: readWeights(service, complain),
     kernelSockets: readKernelSockets(service, complain),
     healthCheckNodePort: readHealthCheckNodePort(service, complain),
     createdAt: Number.isNaN(created) ? Number.POSITIVE_INFINITY : created,
@@ -298,6 +301,12 @@ function readScheduler(service: Service, complain: Complain): Scheduler | undefi
   if (isAvailable(wanted)) return wanted
   complain(field, `${wanted} is not available yet; the default is used`)
   return undefined
+}
+
+function readWeights(service: Service, complain: Complain): Weights {
+  const text = service.annotations[WEIGHTS_ANNOTATION]
+  const field = `metadata.annotations[${WEIGHTS_ANNOTATION}]`
+  return text === undefined ? [] : parseWeights(text, (message) => complain(field, message))
 }
 
 function readKernelSockets(service: Service, complain: Complain): boolean {

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { desiredState } from './desired.ts'
 import { makeCluster, makeEndpoint, makeNodeFacts, makeService, makeSlice } from './fixtures.ts'
 import { MAGLEV_SIZES, maglevSize, maglevTable } from './maglev.ts'
-import { slotCount, slotsOf } from './slots.ts'
+import { slotsOf } from './slots.ts'
 import type { Scheduler } from './types.ts'
 
 const names = (count: number) => Array.from({ length: count }, (_, i) => `10.244.${i >> 8}.${i & 255}:8080`)
@@ -58,16 +58,40 @@ describe('the slots of a list', () => {
       assert.deepEqual(slotsOf({ scheduler, backends }, [0, 2, 4]), [0, 2, 4])
   })
 
-  test('are of its members alone, and as many as are said', () => {
-    const scheduler = fc.constantFrom<Scheduler>('round-robin', 'random', 'maglev', 'source-hash')
+  test('are of its members alone, and each of them has one', () => {
+    const scheduler = fc.constantFrom<Scheduler>('random', 'maglev', 'source-hash', 'weighted-round-robin')
+    const weights = fc.array(fc.integer({ min: 1, max: 65_535 }), { minLength: 5, maxLength: 5 })
     fc.assert(
-      fc.property(scheduler, fc.subarray([0, 1, 2, 3, 4]), (chosen, members) => {
-        const slots = slotsOf({ scheduler: chosen, backends }, members)
-        assert.equal(slots.length, slotCount({ scheduler: chosen }, members))
+      fc.property(scheduler, fc.subarray([0, 1, 2, 3, 4]), weights, (chosen, members, weighing) => {
+        const weighed = backends.map((backend, i) => ({ ...backend, weight: weighing[i] ?? 1 }))
+        const slots = slotsOf({ scheduler: chosen, backends: weighed }, members)
         assert.deepEqual(new Set(slots), new Set(members))
       }),
       { numRuns: 60 },
     )
+  })
+
+  test('are of each as many as its weight says, where the scheduler knows weights', () => {
+    const weighed = backends.map((backend, i) => ({ ...backend, weight: [6, 3, 9, 1, 3][i] ?? 1 }))
+    const count = (scheduler: Scheduler) =>
+      Map.groupBy(slotsOf({ scheduler, backends: weighed }, [0, 1, 2]), (member) => member)
+    const counts = (scheduler: Scheduler) => [0, 1, 2].map((i) => count(scheduler).get(i)?.length ?? 0)
+    assert.deepEqual(counts('weighted-round-robin'), [2, 1, 3])
+    assert.deepEqual(counts('source-hash'), [2, 1, 3])
+    assert.deepEqual(counts('round-robin'), [1, 1, 1])
+    const size = maglevSize(3)
+    counts('maglev').forEach((slots, i) => {
+      assert.ok(Math.abs(slots - (size * ([2, 1, 3][i] ?? 0)) / 6) <= 3, `${slots} of ${size}`)
+    })
+  })
+
+  test('of Maglev move little when a weight changes', () => {
+    const weighed = (first: number) => backends.map((each, i) => ({ ...each, weight: i === 0 ? first : 10 }))
+    const table = (first: number) =>
+      slotsOf({ scheduler: 'maglev', backends: weighed(first) }, [0, 1, 2, 3, 4])
+    const [before, after] = [table(10), table(11)]
+    const moved = before.filter((member, slot) => member !== after[slot]).length
+    assert.ok(moved / before.length < 0.1, `${moved} of ${before.length}`)
   })
 
   test('are the same on every node, in whatever order it hears of endpoints and slices', () => {

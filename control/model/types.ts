@@ -71,6 +71,8 @@ export interface EndpointPort {
 export interface Endpoint {
   /** The first of `addresses`; the API gives the others no meaning. Undefined where there is none. */
   readonly address: string | undefined
+  /** `targetRef.name` where that is a Pod; else empty. */
+  readonly podName: string
   readonly state: EndpointState
 }
 

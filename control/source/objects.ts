@@ -149,7 +149,12 @@ function readEndpoint(endpoint: Fields, sharing: Sharing): Endpoint {
     zoneHints: readHints(endpoint, 'forZones'),
     nodeHints: readHints(endpoint, 'forNodes'),
   }
-  return { address: endpoint.texts('addresses')[0], state: sharing.endpointState(state) }
+  const target = endpoint.child('targetRef')
+  return {
+    address: endpoint.texts('addresses')[0],
+    podName: target.text('kind', '') === 'Pod' ? target.text('name', '') : '',
+    state: sharing.endpointState(state),
+  }
 }
 
 function readHints(endpoint: Fields, name: 'forZones' | 'forNodes'): readonly string[] {

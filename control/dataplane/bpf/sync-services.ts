@@ -5,7 +5,7 @@ import { hasRemovals, type Plan, type ServiceChange } from '../../layout/change.
 import { backendState } from '../../layout/generated.ts'
 import { isUdpPort } from '../../layout/identity.ts'
 import { planRemovals, settleRemovals } from '../../layout/removals.ts'
-import { slotCount } from '../../model/slots.ts'
+import { TABLES } from '../../model/slots.ts'
 import type { ServiceKey, ServicePort } from '../../model/types.ts'
 import { carryOut, type Outcome, type Targets } from './writer.ts'
 
@@ -102,8 +102,12 @@ function note(plan: Plan, result: Outcome, outcome: SyncOutcome): void {
 }
 
 function sizeOfWish(wish: ServiceWish): number {
-  const slots = (port: ServicePort) => slotCount(port, port.cluster) + slotCount(port, port.local)
-  return wish.ports.reduce((sum, port) => sum + 1 + Math.max(port.backends.length, slots(port)), 1)
+  return wish.ports.reduce((sum, port) => sum + 1 + sizeOfLists(port), 1)
+}
+
+/** A list that may be a table is a piece of its own. */
+function sizeOfLists({ scheduler, backends }: ServicePort): number {
+  return TABLES.includes(scheduler) ? PIECE_SIZE : backends.length
 }
 
 function sizeOfRemoval(change: ServiceChange): number {

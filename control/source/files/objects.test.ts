@@ -42,6 +42,7 @@ describe('defaults of the API are filled in', () => {
       endpoints: [
         {
           address: '10.1.1.1',
+          podName: '',
           state: {
             ready: true,
             serving: true,
@@ -152,6 +153,7 @@ describe('every field that is read', () => {
       endpoints: [
         {
           address: '10.1.1.1',
+          podName: '',
           state: {
             ready: false,
             serving: false,

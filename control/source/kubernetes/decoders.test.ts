@@ -149,7 +149,11 @@ test('the fields of real objects', () => {
         { name: 'dns', port: 5353, protocol: 'UDP' },
       ],
       endpoints: [
-        makeEndpoint('10.244.1.5', { nodeName: 'node-a', zoneHints: ['zone-1'], nodeHints: ['node-a'] }),
+        makeEndpoint(
+          '10.244.1.5',
+          { nodeName: 'node-a', zoneHints: ['zone-1'], nodeHints: ['node-a'] },
+          'web-1',
+        ),
         makeEndpoint('10.244.2.6', { nodeName: 'node-b', ready: false, terminating: true }),
         makeEndpoint('10.244.3.7'),
       ],
@@ -249,6 +253,7 @@ describe('made-up objects: protobuf says the same as JSON', () => {
           optional,
         ),
         nodeName: filled,
+        targetRef: fc.record({ kind: fc.constantFrom('Pod', 'Node'), name: text }, optional),
         hints: fc.record({ forZones: hint, forNodes: hint }, optional),
       },
       optional,

@@ -927,13 +927,14 @@ export function readEndpointSlice(
 export interface Endpoint {
   addresses: string[] | undefined
   conditions: EndpointConditions | undefined
+  targetRef: ObjectReference | undefined
   nodeName: string | undefined
   hints: EndpointHints | undefined
 }
 
 export function readEndpoint(
   reader: Reader,
-  into: Endpoint = { addresses: undefined, conditions: undefined, nodeName: undefined, hints: undefined },
+  into: Endpoint = { addresses: undefined, conditions: undefined, targetRef: undefined, nodeName: undefined, hints: undefined },
 ): Endpoint {
   while (!atEnd(reader)) {
     const tag = reader.tag()
@@ -947,6 +948,12 @@ export function readEndpoint(
         reader.len = end
         break
       }
+      case 4: {
+        const end = enter(reader, tag, 'Endpoint.targetRef')
+        into.targetRef = readObjectReference(reader, into.targetRef)
+        reader.len = end
+        break
+      }
       case 6:
         into.nodeName = text(reader, tag, 'Endpoint.nodeName')
         break
@@ -956,6 +963,31 @@ export function readEndpoint(
         reader.len = end
         break
       }
+      default:
+        skip(reader, tag)
+    }
+  }
+  return into
+}
+
+export interface ObjectReference {
+  kind: string
+  name: string
+}
+
+export function readObjectReference(
+  reader: Reader,
+  into: ObjectReference = { kind: '', name: '' },
+): ObjectReference {
+  while (!atEnd(reader)) {
+    const tag = reader.tag()
+    switch (tag >>> 3) {
+      case 1:
+        into.kind = text(reader, tag, 'ObjectReference.kind')
+        break
+      case 3:
+        into.name = text(reader, tag, 'ObjectReference.name')
+        break
       default:
         skip(reader, tag)
     }

@@ -31,7 +31,7 @@ const same = {
 export const NO_FAULT: Fault = { name: 'none', says: 'nothing', ...same }
 
 function endpointFault(name: string, says: string, change: (state: EndpointState) => EndpointState): Fault {
-  const ofEndpoint = ({ address, state }: Endpoint) => ({ address, state: change(state) })
+  const ofEndpoint = ({ state, ...rest }: Endpoint) => ({ ...rest, state: change(state) })
   const ofSlice = (slice: EndpointSlice) => ({ ...slice, endpoints: slice.endpoints.map(ofEndpoint) })
   return {
     name,
