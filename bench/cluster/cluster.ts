@@ -3,6 +3,7 @@
  * docs/performance.md, between markers of their own.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
 import path from 'node:path'
 import { percentile } from '../measure.ts'
 import { barPlot, distributionPlot } from '../plot.ts'
@@ -18,15 +19,21 @@ const PLOTS = path.resolve(import.meta.dirname, '../../docs/plots')
 const LARGE: ClusterSize = { services: 10_000, endpoints: 10 }
 /** As many endpoints, for five times as many services. */
 const LARGEST: ClusterSize = { services: 50_000, endpoints: 2 }
-const STARTS = 5
-const CHANGES = { kind: 'change', perSecond: 100, seconds: 60, probedEach: 10 } as const
+const STARTS = 3
+const CHANGES = { kind: 'change', perSecond: 100, seconds: 30, probedEach: 10 } as const
 const NEW_PODS = 1000
 
 /** kube-proxy v1.36 in nftables mode, 10,000 × 10, same lab: of a range its better end. */
 const KUBE_PROXY = { startSeconds: 18, changeMs: 4600, residentMB: 287 } as const
 
 export async function measureCluster(): Promise<Finding[]> {
-  const findings: Finding[] = []
+  const findings: Finding[] = [
+    {
+      name: 'what else the machine does: load average before',
+      value: os.loadavg()[0] ?? Number.NaN,
+      unit: '',
+    },
+  ]
   {
     await using stage = new ClusterStage()
     await stage.start(LARGE)
@@ -108,6 +115,11 @@ function startFindings(size: ClusterSize, starts: readonly FirstSync[]): Finding
       value: median((start) => start.blockCpuMs),
       unit: 'ms',
       ...aim(50),
+    },
+    {
+      name: name('before: programs and maps loaded, at once'),
+      value: median((start) => start.loadingMs),
+      unit: 'ms',
     },
   ]
 }

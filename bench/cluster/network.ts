@@ -7,6 +7,7 @@
 
 import type { ChildProcess } from 'node:child_process'
 import { execFileSync, type SpawnOptions, spawn } from 'node:child_process'
+import { once } from 'node:events'
 
 const POD = '10.244.1.2'
 const NODE = '192.0.2.11'
@@ -53,6 +54,15 @@ export class Network implements Disposable {
     this.#children.add(child)
     child.once('exit', () => this.#children.delete(child))
     return child
+  }
+
+  /** Ends the programs in their own way. */
+  async end(): Promise<void> {
+    for (const child of [...this.#children].reverse()) {
+      const ended = once(child, 'exit')
+      child.kill('SIGTERM')
+      await ended
+    }
   }
 
   [Symbol.dispose](): void {

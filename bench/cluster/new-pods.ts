@@ -4,6 +4,8 @@ import type { Network } from './network.ts'
 import type { ClusterStage } from './stage.ts'
 
 const BRIDGE = '10.244.128.1'
+/** Pods that come together. */
+const AT_ONCE = 10
 
 /** Packets that left the node for a ClusterIP: nobody had translated them. */
 const LEAKED = `table ip bench {
@@ -52,25 +54,23 @@ export function prepareNewPods(network: Network): void {
   ])
 }
 
-/** One pod after the other gets its device, as a CNI does it, and connects to a service as soon as that is up. */
+/**
+ * Some pods at a time get their devices, as a CNI does it, and connect to services as soon as those are up; then they go.
+ */
 export async function measureNewPods(stage: ClusterStage, count: number, services: number): Promise<NewPods> {
   const { network } = stage
   const leakedBefore = packets(network, 'node')
   const sentBefore = packets(network, 'pod')
   let failed = 0
-  for (let i = 0; i < count; i++) {
-    const pod = {
-      address: `10.244.${128 + Math.floor(i / 200)}.${2 + (i % 200)}`,
-      device: `new${i}`,
-      table: 1000,
-    }
-    plug(network, pod)
-    const { ok } = await stage.pod(
-      { kind: 'speak', address: clusterIp((i * 37) % services), localAddress: pod.address },
-      'spoken',
-    )
-    if (!ok) failed++
-    unplug(network, pod)
+  for (let first = 0; first < count; first += AT_ONCE) {
+    const pods = Array.from({ length: Math.min(AT_ONCE, count - first) }, (_, i) => podOf(first + i))
+    plug(network, pods)
+    const calls = pods.map(({ address: localAddress }, i) => ({
+      address: clusterIp(((first + i) * 37) % services),
+      localAddress,
+    }))
+    failed += (await stage.pod({ kind: 'speak', calls }, 'spoken')).failed
+    unplug(network, pods)
   }
   return {
     pods: count,
@@ -80,22 +80,42 @@ export async function measureNewPods(stage: ClusterStage, count: number, service
   }
 }
 
-function plug(network: Network, { address, device, table }: NewPod): void {
-  network.ip('node', [
-    `link add ${device} type veth peer name ${device} netns ${network.name('pod')}`,
-    `link set ${device} master cni0 up`,
-  ])
-  network.ip('pod', [
-    `address add ${address}/32 dev ${device}`,
-    `link set ${device} up`,
-    `rule add from ${address} table ${table}`,
-    `route add default via ${BRIDGE} dev ${device} onlink table ${table}`,
-  ])
+function podOf(number: number): NewPod {
+  return {
+    address: `10.244.${128 + Math.floor(number / 200)}.${2 + (number % 200)}`,
+    device: `new${number}`,
+    table: 1000 + (number % AT_ONCE),
+  }
 }
 
-function unplug(network: Network, { address, device, table }: NewPod): void {
-  network.ip('pod', [`rule delete from ${address} table ${table}`])
-  network.ip('node', [`link delete ${device}`])
+function plug(network: Network, pods: readonly NewPod[]): void {
+  network.ip(
+    'node',
+    pods.flatMap(({ device }) => [
+      `link add ${device} type veth peer name ${device} netns ${network.name('pod')}`,
+      `link set ${device} master cni0 up`,
+    ]),
+  )
+  network.ip(
+    'pod',
+    pods.flatMap(({ address, device, table }) => [
+      `address add ${address}/32 dev ${device}`,
+      `link set ${device} up`,
+      `rule add from ${address} table ${table}`,
+      `route add default via ${BRIDGE} dev ${device} onlink table ${table}`,
+    ]),
+  )
+}
+
+function unplug(network: Network, pods: readonly NewPod[]): void {
+  network.ip(
+    'pod',
+    pods.map(({ address, table }) => `rule delete from ${address} table ${table}`),
+  )
+  network.ip(
+    'node',
+    pods.map(({ device }) => `link delete ${device}`),
+  )
 }
 
 /** How many packets a place has counted. */

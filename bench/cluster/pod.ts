@@ -64,8 +64,10 @@ class Pod {
       case 'sweep':
         return await sweep(message.addresses)
       case 'speak': {
-        const { address, localAddress } = message
-        return { kind: 'spoken', ok: (await ask(address, PATIENT_MS, localAddress)) !== undefined }
+        const said = await Promise.all(
+          message.calls.map(({ address, localAddress }) => ask(address, PATIENT_MS, localAddress)),
+        )
+        return { kind: 'spoken', failed: said.filter((each) => each === undefined).length }
       }
       case 'follow':
         return await this.#follow(message.address)

@@ -21,19 +21,25 @@ export type ToPod =
   | { readonly kind: 'await'; readonly addresses: readonly string[]; readonly everyMs: number }
   /** Connects to each once. */
   | { readonly kind: 'sweep'; readonly addresses: readonly string[] }
-  /** Connects to one from an address that the pod has just got. */
-  | { readonly kind: 'speak'; readonly address: string; readonly localAddress: string }
+  /** Connects from each of the addresses that the pod has just got. */
+  | { readonly kind: 'speak'; readonly calls: readonly Call[] }
   /** Connects to one, again and again, until `stop`. */
   | { readonly kind: 'follow'; readonly address: string }
   | { readonly kind: 'stop' }
+
+/** One connection: to whom, and from where. */
+export interface Call {
+  readonly address: string
+  readonly localAddress: string
+}
 
 export type FromPod =
   | { readonly kind: 'ready' }
   /** When each answered first, in their order. */
   | { readonly kind: 'answered'; readonly atUs: readonly number[] }
   | { readonly kind: 'swept'; readonly failed: readonly string[]; readonly endpoints: number }
-  /** Whether anybody answered. */
-  | { readonly kind: 'spoken'; readonly ok: boolean }
+  /** How many of the calls nobody answered. */
+  | { readonly kind: 'spoken'; readonly failed: number }
   /** Each connection: when it began, and the endpoint that answered, as a number; -1: nobody. */
   | { readonly kind: 'followed'; readonly beganUs: readonly number[]; readonly endpoint: readonly number[] }
 

@@ -32,6 +32,8 @@ export class ClusterStage implements AsyncDisposable {
 
   /** Resolves when everything is there that a daemon needs. */
   async start(size: ClusterSize): Promise<void> {
+    // The last resort where a signal ends all of it.
+    process.once('exit', () => this.#remove())
     mkdirSync(this.#cgroup)
     this.#api = this.#fork('node', 'api-server.ts', this.kubeconfig, `${size.services}`, `${size.endpoints}`)
     const endpoints = this.#fork('endpoints', 'endpoints.ts')
@@ -89,7 +91,11 @@ export class ClusterStage implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const child of [this.#api, this.#pod]) if (child !== undefined) await end(child)
+    await this.network.end()
+    this.#remove()
+  }
+
+  #remove(): void {
     this.network[Symbol.dispose]()
     this.forget()
     rmSync(this.#folder, { recursive: true, force: true })

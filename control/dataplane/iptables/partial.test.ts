@@ -98,6 +98,26 @@ suite('a partial update', () => {
       assert.deepEqual(sharedChains(text), [], 'of the others nothing is written')
   })
 
+  test('B35 sync time: a moved endpoint is as many lines among any number of services', () => {
+    const lines = [2, 50, 100].map((count) => {
+      const cluster = (address: string) => {
+        const names = Array.from({ length: count }, (_, i) => `s${i}`)
+        const services = names.map((name, i) => makeService({ name, clusterIPs: [`10.96.1.${i + 1}`] }))
+        const slices = names.map((name, i) =>
+          makeSlice([makeEndpoint(i === 0 ? address : `10.244.3.${i}`)], {
+            name: `${name}-a`,
+            serviceName: name,
+          }),
+        )
+        return desiredOf(services, slices)
+      }
+      return update(cluster('10.244.1.1'), cluster('10.244.1.2'), ['default/s0']).text.split('\n').length
+    })
+    const [few = 0] = lines
+    assert.ok(few > 1)
+    assert.deepEqual(lines, [few, few, few])
+  })
+
   test('SYN-05 nothing is another: nothing is written', () => {
     const { text, written, rules } = update(both, both, [])
     assert.equal(text, '')
