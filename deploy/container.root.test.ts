@@ -9,8 +9,8 @@ import { readFileSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
 import { capabilityNames, effectiveCapabilities } from '../loader/src/process.ts'
 import type { ContainerLimits, Stage } from '../tools/cluster/index.ts'
-import { NODES, setStage } from '../tools/cluster/index.ts'
-import { eventually, eventuallyFrom } from '../tools/scenarios/kit.ts'
+import { NODES, patience, setStage, until } from '../tools/cluster/index.ts'
+import { eventuallyFrom } from '../tools/scenarios/kit.ts'
 import { manifest } from '../tools/scenarios/objects.ts'
 import { fromChart, fromInstall, type PodSpec, podSpecOf } from './manifests.ts'
 import { Pods } from './pods.ts'
@@ -22,6 +22,9 @@ const PODS = ['p1', 'p3', 'p5', 'p6'] as const
 const WEB = { name: 'web', clusterIP: CLUSTER_IP, nodePort: NODE_PORT, pods: PODS } as const
 /** Nothing can be done with this address. */
 const UNUSABLE = manifest({ name: 'bad', clusterIP: '10.97.0.2', externalIPs: ['192.0.2.999'] })
+
+/** For telling a failure: starts are many, with mounts and filters before each. */
+const LIMIT_MS = patience(240_000)
 
 interface Way {
   readonly name: string
@@ -91,11 +94,11 @@ describe('the daemon with what its manifest gives it', () => {
     test(`${name}: it starts, and connections are made`, async () => {
       stage.write('web', manifest(WEB))
       const daemon = pods.daemon(pod)
-      await daemon.startUntilReady(60_000)
       try {
+        await daemon.startUntilReady(LIMIT_MS)
         assertConfined(Number(daemon.pid), pods.limitsOf(pod))
         assert.match(daemon.said(), new RegExp(`the dataplane is ${dataplane}:`))
-        if (takesOver !== undefined) await daemon.untilSaid(takesOver)
+        if (takesOver !== undefined) await daemon.untilSaid(takesOver, LIMIT_MS)
         const { cluster } = stage
         // Nothing but rules of iptables needs it.
         assert.equal(await routesLocalnet(), dataplane === 'iptables' ? '1' : '0')
@@ -110,11 +113,12 @@ describe('the daemon with what its manifest gives it', () => {
         if (name.startsWith('install.yaml')) await assertTells(pod)
         stage.write('bad', UNUSABLE)
         stage.write('web', changedNow(manifest({ ...WEB, pods: [...PODS, 'p2'] })))
-        await eventually('the metrics tell of both', async () => {
+        const tellOfBoth = await until(async () => {
           const text = await scrape()
           scraped.push(text)
           return /^sluice_problems/m.test(text) && /^kubeproxy_network_programming/m.test(text)
-        })
+        }, LIMIT_MS)
+        assert.ok(tellOfBoth, 'the metrics tell of both')
       } finally {
         await daemon.stop()
       }
@@ -136,13 +140,8 @@ describe('the daemon with what its manifest gives it', () => {
     for (const lacking of limits.capabilities) {
       const capabilities = limits.capabilities.filter((name) => name !== lacking)
       const daemon = pods.daemon(pod, { ...limits, capabilities })
-      let end: string | undefined
-      daemon.start()
-      void daemon.ended().then((how) => {
-        end = how
-      })
-      await eventually(`it ends without ${lacking}`, () => end !== undefined)
-      assert.equal(end, 'exit code 2')
+      await assert.rejects(daemon.startUntilReady(LIMIT_MS), /ended: exit code 2/, `without ${lacking}`)
+      await daemon.stop()
       assert.match(daemon.lastWords(1), new RegExp(`^sluice: this needs CAP_${lacking}: `))
     }
   })

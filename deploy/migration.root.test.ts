@@ -4,13 +4,15 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { NODES, type Stage, setStage } from '../tools/cluster/index.ts'
+import { NODES, patience, type Stage, setStage } from '../tools/cluster/index.ts'
 import { assertAllFrom } from '../tools/scenarios/kit.ts'
 import { manifest } from '../tools/scenarios/objects.ts'
 import { fromChart, fromInstall, podSpecOf } from './manifests.ts'
 import { Pods } from './pods.ts'
 
 const NODE_PORT = 31_001
+/** For telling a failure. */
+const LIMIT_MS = patience(240_000)
 const PAGE = readFileSync(join(import.meta.dirname, '../docs/migration.md'), 'utf8').replaceAll(
   / \\\n +/g,
   ' ',
@@ -48,7 +50,7 @@ describe('a node that has nothing but the image', () => {
   ] as const) {
     test(`${dataplane}: what the pod left goes, all of it`, async () => {
       const daemon = pods.daemon(pod)
-      await daemon.startUntilReady()
+      await daemon.startUntilReady(LIMIT_MS)
       const to = `${NODES.n1.ipv4}:${NODE_PORT}`
       assertAllFrom(await stage.cluster.client.request({ to, count: 3 }), 'p3')
       const refused = await pods.debug(CLEANUP)
