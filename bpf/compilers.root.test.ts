@@ -32,10 +32,11 @@ test('the plain objects know nothing of the kernel: no function, no type', () =>
   // Where the kernel's types are hidden, libbpf refuses whatever asks for one.
   const script = `
     mount -t tmpfs none /sys/kernel/btf && exec "$0" --input-type=module -e "
+      import { hasEntries } from '${import.meta.resolve('../control/layout/growth.ts')}'
       import { loadObject, readSpec } from '${import.meta.resolve('libbpf-ts')}'
       for (const path of process.argv.slice(1)) {
         const spec = readSpec(path)
-        for (const [name, map] of spec.maps) if (!name.startsWith('.') && map.type !== 'prog_array') map.maxEntries = 1
+        for (const map of spec.maps.values()) if (hasEntries(map)) map.maxEntries = 1
         loadObject(spec).close()
       }" "$@"`
   const load = (files: readonly string[]) =>

@@ -55,6 +55,8 @@ static __always_inline int translate_reply(struct __sk_buff *skb, __u32 link)
 	} else {
 		__builtin_memset(&step, 0, sizeof(step));
 		verdict = through_unconfirmed(&packet, &step);
+		if (verdict == VERDICT_REJECT || verdict == VERDICT_DROP)
+			report_packet(&packet.key, packet.ifindex, step.flags);
 		if (verdict == VERDICT_REJECT)
 			return reject(skb, &packet, &headers);
 		if (verdict != VERDICT_STEP)
@@ -63,6 +65,7 @@ static __always_inline int translate_reply(struct __sk_buff *skb, __u32 link)
 	if (rewrite(skb, &packet, &headers, &step.to))
 		return VERDICT_NEXT;
 	count_drop(DROP_REASON_REWRITE_FAILED);
+	report_packet(&packet.key, packet.ifindex, DROP_REASON_REWRITE_FAILED);
 	return VERDICT_DROP;
 }
 

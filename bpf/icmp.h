@@ -184,10 +184,12 @@ __noinline int translate_error(struct __sk_buff *skb, int direction, __u32 link)
 			return VERDICT_NEXT;
 		/* A host that routed a frame back into its bridge tells of a shorter way, by an address not to be known. */
 		count_drop(DROP_REASON_ICMP_REDIRECT);
+		report_packet(&error->key, skb->ifindex, DROP_REASON_ICMP_REDIRECT);
 		return VERDICT_DROP;
 	}
 	if (!rewrite_error(skb, error)) {
 		count_drop(DROP_REASON_REWRITE_FAILED);
+		report_packet(&error->key, skb->ifindex, DROP_REASON_REWRITE_FAILED);
 		return VERDICT_DROP;
 	}
 	if (direction == FLOW_DIRECTION_EGRESS)

@@ -155,17 +155,15 @@ static __always_inline bool advance_reply(struct flow *reply, const struct packe
 	 */
 	if (request->state == FLOW_STATE_NEW) {
 		request->state = reply->state = FLOW_STATE_COLLIDED;
-		count_drop(DROP_REASON_CHALLENGE_ACK);
 		return false;
 	}
 	return true;
 }
 
 /* An answer to a flow that is over. The client would see an address that it never asked: the backend is told instead. */
-static __always_inline int end_late(const struct packet *packet)
+static __always_inline int end_late(const struct packet *packet, struct step *step)
 {
-	count_drop(DROP_REASON_NO_FLOW);
-	return packet->protocol == IPPROTO_UDP ? VERDICT_DROP : VERDICT_REJECT;
+	return end(step, DROP_REASON_NO_FLOW, packet->protocol == IPPROTO_UDP ? VERDICT_DROP : VERDICT_REJECT);
 }
 
 /*
@@ -189,7 +187,7 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 		is_reply = !(flow->flags & FLOW_FLAG_REQUEST);
 		flow = find_flow(&flows, &key);
 		if (!flow && is_reply)
-			return end_late(packet);
+			return end_late(packet, step);
 		if (!flow)
 			return VERDICT_NEXT;
 		if (is_held(flow))
@@ -200,7 +198,7 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 		if (flow->state == FLOW_STATE_COLLIDED)
 			return VERDICT_NEXT; /* the direct connection's */
 		if (!advance_reply(flow, packet))
-			return VERDICT_DROP;
+			return end(step, DROP_REASON_CHALLENGE_ACK, VERDICT_DROP);
 	} else if (is_held(flow)) {
 		return VERDICT_HOLD;
 	} else if (!advance_request(flow, packet)) {
@@ -244,10 +242,8 @@ __noinline int through_direct(struct __sk_buff *skb, struct packet *packet, stru
 	begin_flow(&scratch->request, skb, packet);
 	scratch->request.to = packet->tuple;
 	scratch->request.flags = FLOW_FLAG_REQUEST | FLOW_FLAG_DIRECT;
-	if (!find_source_port(&scratch->request) || !insert_embryonic(scratch)) {
-		count_drop(DROP_REASON_COLLISION);
-		return VERDICT_REJECT;
-	}
+	if (!find_source_port(&scratch->request) || !insert_embryonic(scratch))
+		return end(step, DROP_REASON_COLLISION, VERDICT_REJECT);
 	state.direct_flows = 1;
 	step->to = scratch->request.to;
 	step->flags = scratch->request.flags;
@@ -324,6 +320,7 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 		if (!found && !reason)
 			return VERDICT_NEXT;
 		verdict = through_others(skb, packet);
+		step->flags = DROP_REASON_NO_FLOW;
 		silent = found ? is_kept_out(scratch, &packet->tuple.source) : reason == DROP_REASON_UNALLOCATED;
 		return verdict == VERDICT_REJECT && silent ? VERDICT_DROP : verdict;
 	}
@@ -331,8 +328,7 @@ __noinline int through_frontend(struct __sk_buff *skb, struct packet *packet, st
 		return is_others_stream(skb, packet) ? VERDICT_NEXT : VERDICT_OPEN;
 	if (reason == DROP_REASON_NONE)
 		return may_be_backend(&packet->tuple.destination) ? VERDICT_DIRECT : VERDICT_NEXT;
-	count_drop(reason);
-	return reason == DROP_REASON_UNALLOCATED ? VERDICT_DROP : VERDICT_REJECT;
+	return end(step, reason, reason == DROP_REASON_UNALLOCATED ? VERDICT_DROP : VERDICT_REJECT);
 }
 
 /* Is the packet on the device that its flow began on, or on another one that is ours? */
@@ -389,6 +385,7 @@ static __always_inline int unknown_fragment(const struct packet *packet)
 	    state.draining)
 		return VERDICT_NEXT;
 	count_drop(DROP_REASON_UNKNOWN_FRAGMENT);
+	report_packet(&packet->key, packet->ifindex, DROP_REASON_UNKNOWN_FRAGMENT);
 	return VERDICT_DROP;
 }
 
@@ -408,9 +405,12 @@ static __always_inline int translate_request(struct __sk_buff *skb, __u32 link)
 	verdict = decide_request(skb, &packet, &step);
 	if (verdict == VERDICT_STEP)
 		return take_step(skb, &packet, &headers, &step);
-	if (verdict == VERDICT_REJECT)
-		return reject(skb, &packet, &headers);
-	return verdict == VERDICT_HOLD ? hold(skb) : verdict;
+	if (verdict == VERDICT_NEXT)
+		return VERDICT_NEXT;
+	if (verdict == VERDICT_HOLD)
+		return hold(skb);
+	report_packet(&packet.key, packet.ifindex, step.flags);
+	return verdict == VERDICT_REJECT ? reject(skb, &packet, &headers) : VERDICT_DROP;
 }
 
 #endif

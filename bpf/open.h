@@ -105,9 +105,10 @@ static __always_inline void set_hairpin_source(struct request *request, const st
 }
 
 /* Ends a request that gets no backend the way the model wants it ended. */
-static __always_inline int refuse(__u32 service, __u32 reason)
+static __always_inline int refuse(struct step *step, __u32 service, __u32 reason)
 {
 	count_refused(service, reason);
+	step->flags = reason;
 	return reason == DROP_REASON_NO_ENDPOINT_DROPPED || reason == DROP_REASON_SOURCE_RANGE ? VERDICT_DROP :
 												 VERDICT_REJECT;
 }
@@ -151,7 +152,7 @@ __noinline int make_flow(int reason, struct step *step)
 	if (!reason && !insert_embryonic(scratch))
 		reason = DROP_REASON_COLLISION;
 	if (reason)
-		return refuse(scratch->asked.service, reason);
+		return refuse(step, scratch->asked.service, reason);
 	if (scratch->asked.affinity_seconds)
 		keep_affinity(&scratch->asked, scratch->request.backend, scratch->request.generation);
 	count_connection(scratch->asked.service);

@@ -14,6 +14,7 @@
 
 #include "include/filter.h"
 #include "include/packet.h"
+#include "include/report.h"
 #include "include/service.h"
 
 #define ECONNREFUSED 111
@@ -93,10 +94,13 @@ static __always_inline void set_error(__u32 reason)
 		bpf_set_retval(is_refused ? -ECONNREFUSED : -ETIMEDOUT);
 }
 
-static __always_inline void refuse_socket(__u32 service, __u32 reason)
+/* A function of its own: its callers have no room left on the stack. */
+static __noinline int refuse_socket(const struct peer *peer, __u32 service, __u32 reason)
 {
 	count_refused(service, reason);
+	report_call(&peer->address, peer->port, peer->protocol, reason);
 	set_error(reason);
+	return 0;
 }
 
 /* What becomes of a socket's call. */
@@ -164,6 +168,7 @@ static __noinline enum call judge_call(struct bpf_sock_addr *context, struct fro
 	if (reason == DROP_REASON_NONE)
 		return CALL_PASS;
 	count_drop(reason);
+	report_call(&peer->address, peer->port, peer->protocol, reason);
 	set_error(reason);
 	return CALL_REFUSE;
 }
@@ -268,7 +273,7 @@ static __always_inline __u32 balance_socket(const struct frontend *frontend, con
 
 	if (fill_request(&request, frontend, CLIENT_CLASS_INTERNAL)) {
 		if (is_guarded(&request, frontend) && request.service_flags & SERVICE_FLAG_NODE_DENIED) {
-			refuse_socket(request.service, DROP_REASON_SOURCE_RANGE);
+			refuse_socket(peer, request.service, DROP_REASON_SOURCE_RANGE);
 			return 0;
 		}
 		if (is_hashed(&request))
@@ -276,7 +281,7 @@ static __always_inline __u32 balance_socket(const struct frontend *frontend, con
 		id = pick_for_socket(&request, backend, cookie, peer);
 	}
 	if (!id)
-		refuse_socket(request.service, reason_when_empty(&request));
+		refuse_socket(peer, request.service, reason_when_empty(&request));
 	return id;
 }
 

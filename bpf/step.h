@@ -5,6 +5,7 @@
 
 #include "include/device.h"
 #include "include/flow.h"
+#include "include/report.h"
 
 /* Copies a step out of the flow; false when the element was recycled under us. */
 static __always_inline bool copy_step(struct step *step, const struct flow *flow, const struct flow_key *key)
@@ -35,12 +36,21 @@ static __always_inline int send_on(struct __sk_buff *skb, struct tuple *from, st
 	return deliver(skb, from, step, link);
 }
 
+/* Ends a packet by this verdict: drop or reject. */
+static __always_inline int end(struct step *step, __u32 reason, int verdict)
+{
+	count_drop(reason);
+	step->flags = reason;
+	return verdict;
+}
+
 /* Makes the step real. */
 static __always_inline int take_step(struct __sk_buff *skb, struct packet *packet, const struct headers *headers,
 				     struct step *step)
 {
 	if (!rewrite(skb, packet, headers, &step->to)) {
 		count_drop(DROP_REASON_REWRITE_FAILED);
+		report_packet(&packet->key, packet->ifindex, DROP_REASON_REWRITE_FAILED);
 		return VERDICT_DROP;
 	}
 	return send_on(skb, &packet->tuple, step, headers->link);

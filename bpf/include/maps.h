@@ -11,6 +11,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "compare.h"
+#include "event.h"
 #include "filter.h"
 #include "layout.h"
 #include "marks.h"
@@ -79,6 +80,12 @@ MAP(devices, BPF_MAP_TYPE_HASH, 1 << 14, ON_DEMAND, __u32, struct device);
 MAP(service_stats, BPF_MAP_TYPE_PERCPU_ARRAY, 1 << 16, PREALLOC, __u32, struct service_stats);
 MAP(drop_stats, BPF_MAP_TYPE_PERCPU_ARRAY, DROP_REASON_COUNT, PREALLOC, __u32, __u64);
 
+/* Read by the daemon; what finds no room is counted all the same. Bytes, a power of two of whole pages. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 16);
+} events SEC(".maps");
+
 struct datapath_state state SEC(".data.state" FAMILY_TEXT) = {};
 
 /* ---- set before the programs are loaded ---- */
@@ -119,6 +126,7 @@ const volatile struct {
 	enum node_address_flag node_address_flag;
 	enum drop_reason drop_reason;
 	struct sweep sweep;
+	struct event event;
 } enumerations = {};
 
 #endif

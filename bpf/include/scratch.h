@@ -22,10 +22,10 @@ struct request {
 	addr_t hairpin_source; /* what a backend that is the client itself sees as the client */
 };
 
-/* What becomes of a packet: the tuple it gets, and enum flow_flag. */
+/* What becomes of a packet: the tuple it gets. */
 struct step {
 	struct tuple to;
-	__u32 flags;
+	__u32 flags; /* enum flow_flag; of a packet that ends, enum drop_reason */
 };
 
 /* An ICMP error, the packet it quotes, and the flow that is of. */

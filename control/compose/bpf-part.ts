@@ -1,6 +1,5 @@
 /** What is of the eBPF dataplane alone: the programs on devices and sockets, its few netfilter rules, the flows. */
 
-import { typedMap, u32, u64 } from 'libbpf-ts'
 import type { Clock } from '../clock.ts'
 import { Attachments } from '../dataplane/bpf/attachments.ts'
 import type { BpfDataplane } from '../dataplane/bpf/dataplane.ts'
@@ -15,7 +14,7 @@ import type { Family } from '../model/types.ts'
 import { defaultPacing } from '../sync/parts.ts'
 import { lookAtBpf } from './bpf-metrics.ts'
 import { type DataplanePart, type NodeHooks, type PartOptions, UnfitError } from './dataplane-part.ts'
-import { type DropCounts, DropReport } from './drop-report.ts'
+import { keepDrops } from './drops.ts'
 import { servedOf, warnOfForeignRules } from './foreign-rules.ts'
 import { FormerStreams } from './former-streams.ts'
 import { checkKernel, hasOwnMount, kernelHas, prepareMounts, removeMounts } from './host.ts'
@@ -56,14 +55,16 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
   const localOutput = new LocalOutput(netfilter, new UdpTranslations({ log }))
   const sockets = keepSockets({ ...options, dataplane, source, cgroupRoot, log, nodePorts, attachments })
   const formerStreams = new FormerStreams({ families, mayBe: () => dataplane.isHandingOver, log })
-  const dropCounts = dropCountsOf(dataplane)
-  const drops = createDropReport(dataplane, dropCounts, log, clock)
+  const drops = keepDrops({ dataplane, log, clock })
   const sweepers = families.map((family) => createSweeper(dataplane, family, clock))
   let netfilterReady = Promise.resolve()
   let foreignRulesTold = Promise.resolve()
   let nodeAddresses: readonly string[] = []
   const node: NodeHooks = {
-    setDevices: (devices) => attachments.setDevices(devices),
+    setDevices: (devices) => {
+      drops.setDevices(devices)
+      return attachments.setDevices(devices)
+    },
     setLocalCidrs: (cidrs) => dataplane.setLocalCidrs(cidrs),
     setNodeAddresses: (addresses) => {
       localOutput.setAddresses(addresses)
@@ -92,7 +93,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
       foreignRulesTold = warnOfForeignRules(servedOf(outcome.desired, nodeAddresses, nodePorts), log)
     },
     takeOver: () => takeOverFromIptables({ log }),
-    look: (metrics) => lookAtBpf(metrics, dropCounts, attachments.devices),
+    look: (metrics) => lookAtBpf(metrics, drops.counts, attachments.devices),
     repetitions: [
       ...sweepers.map((sweeper): Repetition => {
         return {
@@ -107,6 +108,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
       { name: 'the look at sockets', intervalMs: CHECK_INTERVAL_MS, act: () => sockets.repeat() },
     ],
     idle: async () => {
+      drops.close()
       await Promise.all([
         netfilterReady,
         foreignRulesTold,
@@ -138,26 +140,5 @@ function createSweeper(dataplane: BpfDataplane, family: Family, { nowMs }: Clock
     state: dataplane.map(`state${suffix}`).memory(),
     capacity: dataplane.map(`flows${suffix}`).maxEntries,
     clock: nowMs,
-  })
-}
-
-function dropCountsOf(dataplane: BpfDataplane): DropCounts {
-  const stats = typedMap(dataplane.map('drop_stats'), u32, u64)
-  return (reason) => stats.getPerCpu(reason).reduce((sum, count) => sum + count, 0n)
-}
-
-function createDropReport(
-  dataplane: BpfDataplane,
-  counts: DropCounts,
-  log: Logger,
-  { nowMs }: Clock,
-): DropReport {
-  return new DropReport({
-    counts,
-    flowTables: dataplane.families
-      .map((family) => `flows${layoutOf(family).number}`)
-      .map((name) => ({ name, entries: dataplane.map(name).maxEntries })),
-    log,
-    nowMs,
   })
 }

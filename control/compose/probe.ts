@@ -34,6 +34,7 @@ import { choose } from '../dataplane/choose.ts'
 import { type RunCommand, runCommand } from '../dataplane/netfilter/command.ts'
 import { detectFlavour } from '../dataplane/netfilter/flavour.ts'
 import { EFFECT_TEXT } from '../dataplane/netfilter/foreign-rules.ts'
+import { hasEntries } from '../layout/growth.ts'
 import { type ClassifiedDevice, classifyDevices } from '../node/classify.ts'
 import { type NodeSnapshot, nodeAddresses as nodeAddressesOf } from '../node/state.ts'
 import { watchNode } from '../node/watch.ts'
@@ -107,9 +108,7 @@ function probePrograms(): Finding[] {
 }
 
 function whyRefused(spec: ObjectSpec): string | undefined {
-  for (const [name, map] of spec.maps) {
-    if (!name.startsWith('.') && map.type !== 'prog_array') map.maxEntries = 1
-  }
+  for (const map of spec.maps.values()) if (hasEntries(map)) map.maxEntries = 1
   try {
     loadObject(spec).close()
     return undefined

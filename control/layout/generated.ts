@@ -343,6 +343,53 @@ export const device: Codec<Device> = {
   },
 }
 
+/** `struct event`, 56 bytes. */
+export interface Event {
+  readonly timeNs: bigint
+  readonly source: Uint8Array
+  readonly destination: Uint8Array
+  readonly sourcePort: number
+  readonly destinationPort: number
+  readonly ifindex: number
+  readonly process: number
+  readonly reason: number
+  readonly protocol: number
+  readonly family: number
+  readonly direction: number
+}
+
+export const event: Codec<Event> = {
+  size: 56,
+  encode(value, into, offset) {
+    into.setBigUint64(offset, value.timeNs, true)
+    putBytes(value.source, into, offset + 8, 16)
+    putBytes(value.destination, into, offset + 24, 16)
+    into.setUint16(offset + 40, value.sourcePort, false)
+    into.setUint16(offset + 42, value.destinationPort, false)
+    into.setUint32(offset + 44, value.ifindex, true)
+    into.setUint32(offset + 48, value.process, true)
+    into.setUint8(offset + 52, value.reason)
+    into.setUint8(offset + 53, value.protocol)
+    into.setUint8(offset + 54, value.family)
+    into.setUint8(offset + 55, value.direction)
+  },
+  decode(from, offset) {
+    return {
+      timeNs: from.getBigUint64(offset, true),
+      source: takeBytes(from, offset + 8, 16),
+      destination: takeBytes(from, offset + 24, 16),
+      sourcePort: from.getUint16(offset + 40, false),
+      destinationPort: from.getUint16(offset + 42, false),
+      ifindex: from.getUint32(offset + 44, true),
+      process: from.getUint32(offset + 48, true),
+      reason: from.getUint8(offset + 52),
+      protocol: from.getUint8(offset + 53),
+      family: from.getUint8(offset + 54),
+      direction: from.getUint8(offset + 55),
+    }
+  },
+}
+
 /** `struct filter`: its size, and where its fields start, in bytes. */
 export const filterOffsets = {
   size: 1049104,
@@ -1867,6 +1914,14 @@ export const maps = {
     keyType: 'flowKey6',
     valueType: 'flow6',
   },
+  events: {
+    type: 'ringbuf',
+    keySize: 0,
+    valueSize: 0,
+    maxEntries: 65536,
+    keyType: '',
+    valueType: '',
+  },
   flows4: {
     type: 'hash',
     keySize: 16,
@@ -2016,6 +2071,14 @@ export const maps = {
     keySize: 4,
     valueSize: 600,
     maxEntries: 1,
+    keyType: 'u32',
+    valueType: '',
+  },
+  scratch_samples: {
+    type: 'percpu_array',
+    keySize: 4,
+    valueSize: 8,
+    maxEntries: 13,
     keyType: 'u32',
     valueType: '',
   },

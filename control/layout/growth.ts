@@ -32,6 +32,11 @@ export const ENTRIES_MAX = 1 << 24
 /** A map that is fuller than this grows, to twice its size: what follows soon must find room. */
 const FULL = 7 / 8
 
+/** Whether a map has a number of entries that may be chosen: an array of programs has those it has, a ring buffer bytes. */
+export function hasEntries({ name, type }: { readonly name: string; readonly type: string }): boolean {
+  return !name.startsWith('.') && type !== 'prog_array' && type !== 'ringbuf'
+}
+
 /** How full a map is. */
 export interface Fill {
   /** Of the pin. */

@@ -99,6 +99,27 @@ export class Mirror {
     }
   }
 
+  /**
+   * Whose an address and port are, as the programs find it: a frontend's, or a node port's where the address is the node's.
+   *
+   * @param protocol IANA's number
+   */
+  serviceAt(address: Uint8Array, port: number, protocol: number): ServiceIdentity | undefined {
+    const { frontendKey } = this.layout
+    const exact = new Uint8Array(frontendKey.size)
+    frontendKey.encode({ address, port, protocol, zero: 0 }, viewOf(exact), 0)
+    const target = this.frontend(keyText(exact)) ?? this.#nodePortAt(address, port, protocol)
+    return target === undefined ? undefined : this.names.get(target.service)
+  }
+
+  #nodePortAt(address: Uint8Array, port: number, protocol: number): FrontendTarget | undefined {
+    const flags = this.nodeAddresses.get(keyText(address)) ?? 0
+    if ((flags & generated.nodeAddressFlag.NODE_PORT) === 0) return undefined
+    const key = new Uint8Array(generated.nodeportKey.size)
+    generated.nodeportKey.encode({ port, protocol, zero: 0 }, viewOf(key), 0)
+    return this.frontend(keyText(key))
+  }
+
   /** Keys of all frontends and node ports. */
   frontendKeys(): IterableIterator<string> {
     return this.#frontends.keys()

@@ -104,10 +104,15 @@ export class RingReader implements Disposable {
     this.#watch.keepAlive(yes)
   }
 
+  /** Takes the next record at once, for who will not wait; undefined when there is none. It is not handed over. */
+  take(): Uint8Array | undefined {
+    return this.#isClosed ? undefined : this.#records.take()
+  }
+
   /** Throws away what is there to be read; returns how many records. */
   skip(): number {
     let count = 0
-    while (!this.#isClosed && this.#records.take() !== undefined) count += 1
+    while (this.take() !== undefined) count += 1
     return count
   }
 

@@ -23,6 +23,7 @@ import {
 import { type FamilyLayout, ipv4Layout, ipv6Layout } from '../../control/layout/family.ts'
 import { filterBit } from '../../control/layout/filter.ts'
 import * as layout from '../../control/layout/generated.ts'
+import { hasEntries } from '../../control/layout/growth.ts'
 import { serviceCidrMemory, writeServiceCidrs } from '../../control/layout/service-cidrs.ts'
 import { addressIn, cidrIn, type FamilyNumber } from './family.ts'
 
@@ -118,7 +119,7 @@ export function createDatapath(options: DatapathOptions = {}): Datapath {
 function setSizes(specs: readonly ObjectSpec[], sizes: Readonly<Record<string, number>>): void {
   const maps = specs.flatMap((spec) => [...spec.maps.values()])
   for (const map of maps) {
-    if (!map.name.startsWith('.')) map.maxEntries = Math.min(map.maxEntries, SMALL)
+    if (hasEntries(map)) map.maxEntries = Math.min(map.maxEntries, SMALL)
   }
   for (const [name, entries] of Object.entries(sizes)) {
     const found = maps.filter((map) => map.name === name)
@@ -289,6 +290,16 @@ export class Datapath implements Disposable {
       if (count > 0) counts[name] = count
     }
     return counts
+  }
+
+  /** What the programs told since the last call, in their order. */
+  events(): layout.Event[] {
+    using reader = this.#map('events').readRing(() => undefined)
+    const events: layout.Event[] = []
+    for (let record = reader.take(); record !== undefined; record = reader.take()) {
+      events.push(layout.event.decode(new DataView(record.buffer), 0))
+    }
+    return events
   }
 
   /** The counters of a service, over all CPUs. */

@@ -13,6 +13,7 @@ import { serviceCidrMemory } from '../../layout/service-cidrs.ts'
 import type { DesiredState, Family, ServiceKey } from '../../model/types.ts'
 import type { Dataplane, Restored, SyncReport } from '../dataplane.ts'
 import { copyMap, usedIn } from './copy-map.ts'
+import { type Ended, readEnded } from './ended.ts'
 import { FamilyPart, type PartReport } from './family-part.ts'
 import { writeLocalCidrs } from './local-cidrs.ts'
 import { type Datapath, type DatapathOptions, openDatapath, type ProgramName } from './objects.ts'
@@ -95,6 +96,12 @@ export class BpfDataplane implements Dataplane {
    */
   onProgramsReplaced(listener: () => void): void {
     this.#programsReplaced = listener
+  }
+
+  /** Reads a record of the map `events`; see `readEnded`. Only after `start`. */
+  readEnded(record: Uint8Array): Ended | undefined {
+    const { parts } = this.#started()
+    return readEnded(record, (family) => parts.find((part) => part.family === family)?.believed.mirror)
   }
 
   /** A map by the name of its pin; of one that grows (`GROWING_MAPS`) another one each time it has. Only after `start`. */

@@ -13,7 +13,7 @@ import {
   readSpec,
   SpecError,
 } from 'libbpf-ts'
-import { GROWING_MAPS } from '../../layout/growth.ts'
+import { GROWING_MAPS, hasEntries } from '../../layout/growth.ts'
 import type { Family } from '../../model/types.ts'
 import { growingFolder, mapFolder, pinName, pinPath } from './pins.ts'
 
@@ -286,7 +286,7 @@ class LoadedDatapath implements Datapath {
 function applySizes(specs: readonly ObjectSpec[], sizes: Readonly<Record<string, number>>): void {
   const sizable = specs
     .flatMap(({ maps }) => [...maps.values()])
-    .filter(({ name, type }) => pinName(name) === name && type !== 'prog_array')
+    .filter((map) => pinName(map.name) === map.name && hasEntries(map))
   for (const [name, entries] of Object.entries(sizes)) {
     const maps = sizable.filter((map) => map.name === name)
     if (maps.length === 0) {
