@@ -1,15 +1,23 @@
 /** The metrics that are of the eBPF dataplane alone. */
 
+import type { ServiceCounters } from '../dataplane/bpf/service-counters.ts'
 import { dropReason, dropReasonNames } from '../layout/generated.ts'
 import type { Metrics } from '../server/metrics.ts'
 import type { DropCounts } from './drop-report.ts'
 
+/** A scrape has so many ports of Services at most. A counter that is high stays high: the same ones each time. */
+const SERVICE_PORTS_SHOWN = 1000
+
+/** What is looked at. */
+export interface BpfSources {
+  readonly counts: DropCounts
+  readonly devices: { readonly attached: number; readonly failed: number }
+  /** Those with the most connections first. */
+  readonly services: readonly ServiceCounters[]
+}
+
 /** Sets them, as things are. */
-export function lookAtBpf(
-  metrics: Metrics,
-  counts: DropCounts,
-  devices: { readonly attached: number; readonly failed: number },
-): void {
+export function lookAtBpf(metrics: Metrics, { counts, devices, services }: BpfSources): void {
   for (const [value, name] of Object.entries(dropReasonNames)) {
     const reason = Number(value)
     if (reason === dropReason.NONE || reason === dropReason.COUNT) continue
@@ -17,4 +25,11 @@ export function lookAtBpf(
   }
   metrics.set('devices', devices.attached)
   metrics.set('failedDevices', devices.failed)
+  // Those that are gone go.
+  for (const key of ['serviceConnections', 'serviceRefusals'] as const) metrics.clear(key)
+  for (const { namespace, name, portName, connections, refused } of services.slice(0, SERVICE_PORTS_SHOWN)) {
+    metrics.set('serviceConnections', connections, namespace, name, portName)
+    metrics.set('serviceRefusals', refused, namespace, name, portName)
+  }
+  metrics.set('hiddenServices', Math.max(0, services.length - SERVICE_PORTS_SHOWN))
 }

@@ -12,9 +12,9 @@ import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
 import type { ModelSettings } from '../model/settings.ts'
 import type { Family } from '../model/types.ts'
 import { defaultPacing } from '../sync/parts.ts'
-import { lookAtBpf } from './bpf-metrics.ts'
+import { type BpfSources, lookAtBpf } from './bpf-metrics.ts'
 import { type DataplanePart, type NodeHooks, type PartOptions, UnfitError } from './dataplane-part.ts'
-import { keepDrops } from './drops.ts'
+import { type Drops, keepDrops } from './drops.ts'
 import { servedOf, warnOfForeignRules } from './foreign-rules.ts'
 import { FormerStreams } from './former-streams.ts'
 import { checkKernel, hasOwnMount, kernelHas, prepareMounts, removeMounts } from './host.ts'
@@ -93,7 +93,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
       foreignRulesTold = warnOfForeignRules(servedOf(outcome.desired, nodeAddresses, nodePorts), log)
     },
     takeOver: () => takeOverFromIptables({ log }),
-    look: (metrics) => lookAtBpf(metrics, drops.counts, attachments.devices),
+    look: (metrics) => lookAtBpf(metrics, sourcesOf(dataplane, drops, attachments)),
     repetitions: [
       ...sweepers.map((sweeper): Repetition => {
         return {
@@ -131,6 +131,10 @@ function attachSockets(attachments: Attachments, log: Logger): void {
   } catch (error) {
     log.warn('cannot attach the socket programs: processes of this node are not served', { err: error })
   }
+}
+
+function sourcesOf(dataplane: BpfDataplane, { counts }: Drops, { devices }: Attachments): BpfSources {
+  return { counts, devices, services: dataplane.serviceCounters() }
 }
 
 function createSweeper(dataplane: BpfDataplane, family: Family, { nowMs }: Clock): Sweeper {

@@ -3,6 +3,7 @@ import { after, test } from 'node:test'
 import { dropReason } from '../layout/generated.ts'
 import { desiredState } from '../model/desired.ts'
 import { makeCluster, makeEndpoint, makeNodeFacts, makeService, makeSlice } from '../model/fixtures.ts'
+import { Metrics } from '../server/metrics.ts'
 import { METRICS, type Metric } from '../server/metrics-table.ts'
 import type { SyncOutcome } from '../sync/parts.ts'
 import { lookAtBpf } from './bpf-metrics.ts'
@@ -15,9 +16,10 @@ test('a scrape has every metric, with what happened and how things are', () => {
     choice: { dataplane: 'bpf', reason: 'fits' },
     // Of both, though a daemon has one of them.
     dataplane: (metrics) => {
-      lookAtBpf(metrics, (reason) => (reason === dropReason.FLOWS_FULL ? 5n : 0n), {
-        attached: 3,
-        failed: 1,
+      lookAtBpf(metrics, {
+        counts: (reason) => (reason === dropReason.FLOWS_FULL ? 5n : 0n),
+        devices: { attached: 3, failed: 1 },
+        services: [{ namespace: 'default', name: 'web', portName: 'http', connections: 12, refused: 3 }],
       })
       lookAtIptables(metrics, {
         counts: new Map([
@@ -94,6 +96,9 @@ test('a scrape has every metric, with what happened and how things are', () => {
     'sluice_dropped_packets_total{reason="flows_full"} 5',
     'sluice_source_last_message_age_seconds{kind="Service"} 1.5',
     'sluice_source_stalled{kind="EndpointSlice"} 1',
+    'sluice_service_connections_total{namespace="default",name="web",port="http"} 12',
+    'sluice_service_refused_total{namespace="default",name="web",port="http"} 3',
+    'sluice_service_ports_left_out 0',
     'sluice_attached_devices 3',
     'sluice_unattached_devices 1',
     'sluice_health_check_node_ports 2',
@@ -110,4 +115,34 @@ test('a scrape has every metric, with what happened and how things are', () => {
   }
   assert.doesNotMatch(text, / (NaN|undefined)$/m)
   for (const { name } of Object.values(METRICS) as Metric[]) assert.ok(text.includes(`# TYPE ${name} `), name)
+})
+
+test('a scrape has the ports of Services that are there now, and of many the thousand that are used most', () => {
+  const metrics = new Metrics()
+  const services = (count: number) =>
+    Array.from({ length: count }, (_, i) => ({
+      namespace: 'a',
+      name: `s${i}`,
+      portName: '',
+      connections: 5000 - i,
+      refused: 0,
+    }))
+  const look = (count: number): string[] => {
+    const sources = { counts: () => 0n, devices: { attached: 0, failed: 0 }, services: services(count) }
+    lookAtBpf(metrics, sources)
+    return metrics
+      .text()
+      .split('\n')
+      .filter((line) => /^sluice_service_(connections|ports)/.test(line))
+  }
+  const many = look(2500)
+  assert.deepEqual(many.slice(-2), [
+    'sluice_service_connections_total{namespace="a",name="s999",port=""} 4001',
+    'sluice_service_ports_left_out 1500',
+  ])
+  assert.equal(many.length, 1001)
+  assert.deepEqual(look(1), [
+    'sluice_service_connections_total{namespace="a",name="s0",port=""} 5000',
+    'sluice_service_ports_left_out 0',
+  ])
 })

@@ -24,6 +24,8 @@ const PROGRAMMING_BUCKETS = [
 const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
 
 const FAMILY = ['ip_family'] as const
+/** The name of the port, empty for the only one of a Service that gives it none. */
+const SERVICE_PORT = ['namespace', 'name', 'port'] as const
 
 export const METRICS = {
   syncDuration: {
@@ -236,6 +238,24 @@ export const METRICS = {
     type: 'counter',
     labels: ['reason'],
     help: 'Packets that the programs ended, also by an answer, since the maps were made',
+  },
+  serviceConnections: {
+    name: 'sluice_service_connections_total',
+    type: 'counter',
+    labels: SERVICE_PORT,
+    help: 'Connections to a port of a Service that were balanced here, of packets and of sockets, since the port is in the kernel',
+  },
+  serviceRefusals: {
+    name: 'sluice_service_refused_total',
+    type: 'counter',
+    labels: SERVICE_PORT,
+    help: 'Connections to it that were refused or dropped: no endpoint, no room, or a client in none of the source ranges',
+  },
+  hiddenServices: {
+    name: 'sluice_service_ports_left_out',
+    type: 'gauge',
+    labels: [],
+    help: 'Ports of Services without the two metrics before: the 1,000 with the most connections have them',
   },
   devices: {
     name: 'sluice_attached_devices',

@@ -24,6 +24,11 @@ export class Metrics {
     this.#find(key, labels).value = value
   }
 
+  /** Forgets all values of a metric: of one whose labels come and go. */
+  clear(key: MetricKey): void {
+    this.#series.delete(key)
+  }
+
   add(key: MetricKey, by: number, ...labels: readonly string[]): void {
     this.#find(key, labels).value += by
   }

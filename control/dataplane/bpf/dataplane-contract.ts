@@ -5,7 +5,7 @@ import { IncompatibleMapError } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { ipv4Layout } from '../../layout/family.ts'
 import { filterBit } from '../../layout/filter.ts'
-import { filterOffsets, serviceCidrs } from '../../layout/generated.ts'
+import { filterOffsets, serviceCidrs, serviceStats } from '../../layout/generated.ts'
 import { serviceCidrMemory } from '../../layout/service-cidrs.ts'
 import { addressBytes } from '../../model/address.ts'
 import type { ServicePort } from '../../model/types.ts'
@@ -56,6 +56,7 @@ export function dataplaneContract(world: World): void {
   failures(world)
   filters(world)
   counters(world)
+  serviceCounters(world)
   manyServices(world)
   removal(world)
   const start: Start = (bpfRoot, more) => startDataplane(world, bpfRoot, more)
@@ -320,6 +321,35 @@ function counters(world: World): void {
       inspector.services().map(({ id, connections }) => [id, connections]),
       [[1, 0n]],
     )
+  })
+}
+
+function serviceCounters(world: World): void {
+  test('the counters of a port are those of all CPUs and both families, the ports used most first', async () => {
+    using root = world.pinFolder('use')
+    await using dataplane = await startDataplane(world, root.path)
+    const six = servicePort('web', 'fd00:96::1', ['fd00::1'], {
+      family: 'ipv6',
+      frontends: [{ kind: 'ClusterIP', address: 'fd00:96::1', port: 80 }],
+    })
+    const both = stateOf([WEB, DNS, servicePort('idle', '10.96.0.3', ['10.0.0.1'])])
+    const services = new Map([...both.services, ['test/web', [WEB, six]]])
+    await dataplane.sync({ ...both, services }, undefined)
+    using inspector = openInspector(root.path, world.kernel)
+    const stats = dataplane.map('service_stats')
+    for (const { id, service } of inspector.services()) {
+      const value = new Uint8Array(stats.valueBytes)
+      const view = viewOf(value)
+      // 1 connection on each CPU, and 2 refusals on the first; nothing of the one that nobody asks.
+      for (let at = 0; at < value.length; at += serviceStats.size) view.setBigUint64(at, 1n, true)
+      view.setBigUint64(8, 2n, true)
+      if (service.name !== 'idle') stats.update(Uint8Array.of(id, 0, 0, 0), value)
+    }
+    const cpus = world.kernel.possibleCpus()
+    assert.deepEqual(dataplane.serviceCounters(), [
+      { namespace: 'test', name: 'web', portName: '', connections: 2 * cpus, refused: 4 },
+      { namespace: 'test', name: 'dns', portName: 'dns', connections: cpus, refused: 2 },
+    ])
   })
 }
 

@@ -19,6 +19,7 @@ import { writeLocalCidrs } from './local-cidrs.ts'
 import { type Datapath, type DatapathOptions, openDatapath, type ProgramName } from './objects.ts'
 import { removeMapPins } from './pins.ts'
 import { mapNames, readKernel } from './read-kernel.ts'
+import { readServiceCounters, type ServiceCounters } from './service-counters.ts'
 import type { GoneBackend } from './sync-services.ts'
 import { carryOut, type Target, type Targets } from './writer.ts'
 
@@ -102,6 +103,16 @@ export class BpfDataplane implements Dataplane {
   readEnded(record: Uint8Array): Ended | undefined {
     const { parts } = this.#started()
     return readEnded(record, (family) => parts.find((part) => part.family === family)?.believed.mirror)
+  }
+
+  /** See `readServiceCounters`. Only after `start`. Throws as the map does. */
+  serviceCounters(): readonly ServiceCounters[] {
+    const { datapath, parts } = this.#started()
+    const [first] = parts
+    // The families have their names in common.
+    return first === undefined
+      ? []
+      : readServiceCounters(datapath.map('service_stats'), first.believed.mirror.names)
   }
 
   /** A map by the name of its pin; of one that grows (`GROWING_MAPS`) another one each time it has. Only after `start`. */
