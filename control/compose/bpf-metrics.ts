@@ -2,6 +2,7 @@
 
 import type { ServiceCounters } from '../dataplane/bpf/service-counters.ts'
 import { dropReason, dropReasonNames } from '../layout/generated.ts'
+import type { Fill } from '../layout/growth.ts'
 import type { Metrics } from '../server/metrics.ts'
 import type { DropCounts } from './drop-report.ts'
 
@@ -12,12 +13,13 @@ const SERVICE_PORTS_SHOWN = 1000
 export interface BpfSources {
   readonly counts: DropCounts
   readonly devices: { readonly attached: number; readonly failed: number }
+  readonly maps: readonly Fill[]
   /** Those with the most connections first. */
   readonly services: readonly ServiceCounters[]
 }
 
 /** Sets them, as things are. */
-export function lookAtBpf(metrics: Metrics, { counts, devices, services }: BpfSources): void {
+export function lookAtBpf(metrics: Metrics, { counts, devices, maps, services }: BpfSources): void {
   for (const [value, name] of Object.entries(dropReasonNames)) {
     const reason = Number(value)
     if (reason === dropReason.NONE || reason === dropReason.COUNT) continue
@@ -25,6 +27,10 @@ export function lookAtBpf(metrics: Metrics, { counts, devices, services }: BpfSo
   }
   metrics.set('devices', devices.attached)
   metrics.set('failedDevices', devices.failed)
+  for (const { map, used, entries } of maps) {
+    metrics.set('mapUsed', used, map)
+    metrics.set('mapCapacity', entries, map)
+  }
   // Those that are gone go.
   for (const key of ['serviceConnections', 'serviceRefusals'] as const) metrics.clear(key)
   for (const { namespace, name, portName, connections, refused } of services.slice(0, SERVICE_PORTS_SHOWN)) {

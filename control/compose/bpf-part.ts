@@ -93,9 +93,9 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
       foreignRulesTold = warnOfForeignRules(servedOf(outcome.desired, nodeAddresses, nodePorts), log)
     },
     takeOver: () => takeOverFromIptables({ log }),
-    look: (metrics) => lookAtBpf(metrics, sourcesOf(dataplane, drops, attachments)),
+    look: (metrics) => lookAtBpf(metrics, sourcesOf({ dataplane, drops, attachments, sweepers })),
     repetitions: [
-      ...sweepers.map((sweeper): Repetition => {
+      ...sweepers.map(({ sweeper }): Repetition => {
         return {
           name: 'the sweep of expired flows',
           intervalMs: SWEEP_INTERVAL_MS,
@@ -133,16 +133,39 @@ function attachSockets(attachments: Attachments, log: Logger): void {
   }
 }
 
-function sourcesOf(dataplane: BpfDataplane, { counts }: Drops, { devices }: Attachments): BpfSources {
-  return { counts, devices, services: dataplane.serviceCounters() }
+function sourcesOf(parts: {
+  readonly dataplane: BpfDataplane
+  readonly drops: Drops
+  readonly attachments: Attachments
+  readonly sweepers: readonly FamilySweeper[]
+}): BpfSources {
+  const { dataplane, drops, attachments, sweepers } = parts
+  const flows = sweepers.flatMap(({ map, sweeper: { used, capacity } }) =>
+    used === undefined ? [] : [{ map, used, entries: capacity }],
+  )
+  return {
+    counts: drops.counts,
+    devices: attachments.devices,
+    maps: [...dataplane.fills(), ...flows],
+    services: dataplane.serviceCounters(),
+  }
 }
 
-function createSweeper(dataplane: BpfDataplane, family: Family, { nowMs }: Clock): Sweeper {
+/** Who sweeps a table of flows. */
+interface FamilySweeper {
+  /** Its table. */
+  readonly map: string
+  readonly sweeper: Sweeper
+}
+
+function createSweeper(dataplane: BpfDataplane, family: Family, { nowMs }: Clock): FamilySweeper {
   const suffix = layoutOf(family).number
-  return new Sweeper({
+  const map = `flows${suffix}`
+  const sweeper = new Sweeper({
     program: () => dataplane.program(`sweep${suffix}`),
     state: dataplane.map(`state${suffix}`).memory(),
-    capacity: dataplane.map(`flows${suffix}`).maxEntries,
+    capacity: dataplane.map(map).maxEntries,
     clock: nowMs,
   })
+  return { map, sweeper }
 }

@@ -19,6 +19,7 @@ test('a scrape has every metric, with what happened and how things are', () => {
       lookAtBpf(metrics, {
         counts: (reason) => (reason === dropReason.FLOWS_FULL ? 5n : 0n),
         devices: { attached: 3, failed: 1 },
+        maps: [{ map: 'flows4', used: 20, entries: 1024 }],
         services: [{ namespace: 'default', name: 'web', portName: 'http', connections: 12, refused: 3 }],
       })
       lookAtIptables(metrics, {
@@ -59,7 +60,7 @@ test('a scrape has every metric, with what happened and how things are', () => {
     makeNodeFacts(),
   )
   const report = { written: 6, deleted: 1, unchanged: 0, failed: ['one'], durationMs: 3 }
-  const outcome: SyncOutcome = { report, desired, changed: undefined, first: true, waitedMs: 7 }
+  const outcome: SyncOutcome = { report, desired, changed: undefined, first: true, waitedMs: 7, modelMs: 1 }
   keeper.observer.synced(outcome)
   keeper.observer.synced({ ...outcome, changed: new Set(['default/web']), first: false })
   keeper.observer.failed(new Error('no'), 100)
@@ -99,6 +100,11 @@ test('a scrape has every metric, with what happened and how things are', () => {
     'sluice_service_connections_total{namespace="default",name="web",port="http"} 12',
     'sluice_service_refused_total{namespace="default",name="web",port="http"} 3',
     'sluice_service_ports_left_out 0',
+    'sluice_map_used_entries{map="flows4"} 20',
+    'sluice_map_capacity_entries{map="flows4"} 1024',
+    'sluice_sync_stage_duration_seconds_sum{stage="queue"} 0.006',
+    'sluice_sync_stage_duration_seconds_sum{stage="model"} 0.002',
+    'sluice_sync_stage_duration_seconds_sum{stage="kernel"} 0.006',
     'sluice_attached_devices 3',
     'sluice_unattached_devices 1',
     'sluice_health_check_node_ports 2',
@@ -128,8 +134,12 @@ test('a scrape has the ports of Services that are there now, and of many the tho
       refused: 0,
     }))
   const look = (count: number): string[] => {
-    const sources = { counts: () => 0n, devices: { attached: 0, failed: 0 }, services: services(count) }
-    lookAtBpf(metrics, sources)
+    lookAtBpf(metrics, {
+      counts: () => 0n,
+      devices: { attached: 0, failed: 0 },
+      maps: [],
+      services: services(count),
+    })
     return metrics
       .text()
       .split('\n')

@@ -124,6 +124,15 @@ function syncedObserver(
         metrics.observe(kind, durationMs / 1000, name)
       }
       metrics.observe('syncWait', outcome.waitedMs / 1000)
+      const { waitedMs, modelMs } = outcome
+      const queueMs = Math.max(0, waitedMs - modelMs - durationMs)
+      for (const [stage, ms] of [
+        ['queue', queueMs],
+        ['model', modelMs],
+        ['kernel', durationMs],
+      ] as const) {
+        metrics.observe('syncStage', ms / 1000, stage)
+      }
       metrics.add('entries', written, 'write')
       metrics.add('entries', deleted, 'delete')
       metrics.set('refusedEntries', failed.length)

@@ -21,6 +21,7 @@ function start() {
       changed: new Set(['default/web']),
       first: false,
       waitedMs: 12.36,
+      modelMs: 0.5,
       ...over,
     })
   return { lines, observer, synced, firsts: () => firsts }

@@ -185,6 +185,13 @@ export const METRICS = {
     help: 'From the first change that a sync answers to its end: how late the kernel is',
     buckets: SYNC_BUCKETS,
   },
+  syncStage: {
+    name: 'sluice_sync_stage_duration_seconds',
+    type: 'histogram',
+    labels: ['stage'],
+    help: 'Of a sync: queue, from the first change to its beginning; model, what is wanted; kernel, the difference, written',
+    buckets: SYNC_BUCKETS,
+  },
   syncFailures: {
     name: 'sluice_sync_failures_total',
     type: 'counter',
@@ -202,6 +209,18 @@ export const METRICS = {
     type: 'counter',
     labels: ['operation'],
     help: 'Map entries that syncs wrote or deleted',
+  },
+  mapUsed: {
+    name: 'sluice_map_used_entries',
+    type: 'gauge',
+    labels: ['map'],
+    help: 'Entries that a map holds; of a table of flows as the last sweep found it, two a flow',
+  },
+  mapCapacity: {
+    name: 'sluice_map_capacity_entries',
+    type: 'gauge',
+    labels: ['map'],
+    help: 'Entries that it can hold; --map-size changes it',
   },
   services: {
     name: 'sluice_services',

@@ -140,7 +140,9 @@ export class SyncLoop<M extends ModelResult> {
     this.#schedule = begun(this.#schedule)
     this.#answeringSinceMs ??= sinceMs
     try {
+      const modelFromMs = clock.nowMs()
       await this.#updateModel()
+      const modelMs = clock.nowMs() - modelFromMs
       this.#tellProblems()
       const { desired } = this.#model
       const changed = full ? undefined : this.#notGiven
@@ -158,7 +160,7 @@ export class SyncLoop<M extends ModelResult> {
       if (!isInVain(report)) this.#answeringSinceMs = undefined
       const tookMs = clock.nowMs() - startMs
       this.#end(report.failed.length === 0 ? 'well' : 'partly', { sinceMs, full, tookMs })
-      observer.synced({ report, desired, changed, first, waitedMs: clock.nowMs() - sinceMs })
+      observer.synced({ report, desired, changed, first, waitedMs: clock.nowMs() - sinceMs, modelMs })
     } catch (error) {
       const nowMs = clock.nowMs()
       this.#schedule = ended(this.#schedule, 'not', { nowMs, sinceMs, full }, this.#pacing)

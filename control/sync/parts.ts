@@ -44,6 +44,8 @@ export interface SyncOutcome {
   readonly first: boolean
   /** From the first request that it answers to its end. */
   readonly waitedMs: number
+  /** Of that, what it took to compute what is wanted. */
+  readonly modelMs: number
 }
 
 /** Hears what the loop does; the loop itself logs nothing. Calls must not throw. */

@@ -5,7 +5,7 @@ import { adoptFamilies, Believed, type Capacities, GRACE_MS } from '../../layout
 import { viewOf } from '../../layout/bytes.ts'
 import { type FamilyLayout, familyLayouts } from '../../layout/family.ts'
 import { datapathState, filterOffsets, listKind } from '../../layout/generated.ts'
-import { fillsOf, sizesAfter } from '../../layout/growth.ts'
+import { type Fill, fillsOf, sizesAfter } from '../../layout/growth.ts'
 import { planHeldBits } from '../../layout/held-bits.ts'
 import type { NodeAddress } from '../../layout/node-addresses.ts'
 import { IdPool } from '../../layout/pools.ts'
@@ -113,6 +113,15 @@ export class BpfDataplane implements Dataplane {
     return first === undefined
       ? []
       : readServiceCounters(datapath.map('service_stats'), first.believed.mirror.names)
+  }
+
+  /** How full the maps are that syncs write. Only after `start`. */
+  fills(): readonly Fill[] {
+    const { datapath, parts } = this.#started()
+    return fillsOf(
+      parts.map(({ believed }) => believed),
+      (map) => datapath.map(map).maxEntries,
+    )
   }
 
   /** A map by the name of its pin; of one that grows (`GROWING_MAPS`) another one each time it has. Only after `start`. */
@@ -253,12 +262,7 @@ export class BpfDataplane implements Dataplane {
 
   /** Those of maps that are too full. */
   #sizesToBe(): ReadonlyMap<string, number> {
-    const { datapath, parts } = this.#started()
-    const fills = fillsOf(
-      parts.map(({ believed }) => believed),
-      (map) => datapath.map(map).maxEntries,
-    )
-    return sizesAfter(fills, this.#options.entriesMax)
+    return sizesAfter(this.fills(), this.#options.entriesMax)
   }
 
   /** Has larger maps take the place of these, while traffic flows. Rejects as the kernel refuses; then all is as it was. */

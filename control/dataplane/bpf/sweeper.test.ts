@@ -62,3 +62,10 @@ test('a second call joins the sweep that is under way', async () => {
   assert.equal(first, second)
   assert.equal(kernel.calls.length, 2)
 })
+
+test('it knows how full the table was at the last sweep', async () => {
+  const sweeper = new Sweeper({ ...fakeKernel(2), clock: () => 0 })
+  assert.equal(sweeper.used, undefined)
+  const { looked, expired } = await sweeper.sweep()
+  assert.equal(sweeper.used, looked - expired)
+})

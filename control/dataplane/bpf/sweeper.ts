@@ -39,6 +39,7 @@ export class Sweeper {
   /** Milliseconds that the clock is behind, less than a second. */
   #remainder = 0
   #running: Promise<SweepReport> | undefined
+  #lastReport: SweepReport | undefined
 
   constructor(options: SweeperOptions) {
     this.#options = options
@@ -53,6 +54,15 @@ export class Sweeper {
     return this.#running
   }
 
+  /** How full the table was after the last sweep: flow sides; undefined before the first. */
+  get used(): number | undefined {
+    return this.#lastReport && this.#lastReport.looked - this.#lastReport.expired
+  }
+
+  get capacity(): number {
+    return this.#options.capacity
+  }
+
   async #sweep(): Promise<SweepReport> {
     const now = this.#advance()
     let looked = 0
@@ -65,7 +75,8 @@ export class Sweeper {
       if (result.done !== 0) break
       await setImmediate()
     }
-    return { looked, expired, now }
+    this.#lastReport = { looked, expired, now }
+    return this.#lastReport
   }
 
   #advance(): number {
