@@ -1,35 +1,28 @@
 /** `docs/kernel-support.md`, from a run of the matrix. Pure. */
 
 import { CHECKS } from './kernels.ts'
-import { closingLine, type KernelResult, outcomesOf } from './report.ts'
-
-const NO_ANSWER = '?'
+import { cell, closingLine, dataplaneOf, type KernelResult, outcomesOf } from './report.ts'
 
 /** The whole page. */
 export function supportPage(results: readonly KernelResult[], date: Date): string {
   const features = [
     ...new Set(results.flatMap(({ report }) => ('features' in report ? report.features : []))),
   ]
-  const probed = results.filter(({ checks }) => checks.includes('features'))
+  const probed = results.filter(({ report }) => 'features' in report && report.features.length > 0)
   return `# Kernels
 
-What each kernel has and does, as \`npm run vm -- all --write\` saw it on ${date.toISOString().slice(0, 10)}: it boots Debian's
+What each kernel has and does, as \`npm run vm\` saw it on ${date.toISOString().slice(0, 10)}: it boots Debian's
 kernels, runs the tests there, and writes this page. [kernels.md](kernels.md) says how, and what the rows mean.
 
 ## What was done
 
 ${markdown(
   ['kernel', 'version', ...CHECKS, 'dataplane with `--proxy-mode auto`'],
-  results.map(({ kernel, checks, report }) => [
-    kernel.name,
-    'release' in report ? report.release : 'not to be had',
-    ...CHECKS.map((check) => {
-      if (!checks.includes(check)) return '–'
-      if (!('outcomes' in report)) return NO_ANSWER
-      const own = report.outcomes.filter((outcome) => outcome.check === check)
-      return `${own.filter(({ result }) => result === 'passed').length} of ${own.length}`
-    }),
-    kernel.dataplane,
+  results.map((result) => [
+    result.kernel.name,
+    'release' in result.report ? result.report.release : 'not to be had',
+    ...CHECKS.map((check) => cell(result, check)),
+    dataplaneOf(result),
   ]),
 )}
 
@@ -44,7 +37,7 @@ ${markdown(
     .map((feature) => [
       feature,
       ...probed.map(({ report }) =>
-        'features' in report ? (report.features.includes(feature) ? 'yes' : '–') : NO_ANSWER,
+        'features' in report && report.features.includes(feature) ? 'yes' : '–',
       ),
     ]),
 )}

@@ -15,7 +15,7 @@ import type { Kernel } from './kernels.ts'
 const ROOT = join(import.meta.dirname, '..')
 
 /** How much slower a guest is than its host: tests wait as much longer. */
-const TIME_FACTOR = { qemu: 20, uml: 3 } as const
+const TIME_FACTOR = 20
 
 /** What a command needs beside a kernel: images of the tools and of this clone, as they are when it is made. */
 export class Guests implements Disposable {
@@ -57,20 +57,17 @@ export class Guests implements Disposable {
 
   /** Runs a shell command; its results are files in the folder that is returned, until this is disposed of. */
   async run(
-    kernel: Pick<Kernel, 'machine'>,
     boot: BootFiles,
     command: string,
     more: { readonly said: (text: string) => void; readonly signal: AbortSignal; readonly append?: string },
   ): Promise<{ readonly status: number; readonly results: string }> {
     if (this.#images === undefined) throw new MachineError('nothing is prepared')
     const folder = mkdtempSync(join(this.#folder, 'machine-'))
-    const factor = TIME_FACTOR[kernel.machine].toString()
     const status = await runMachine({
-      machine: kernel.machine,
       boot,
       ...this.#images,
       folder,
-      command: `export SLUICE_TIME_FACTOR=${factor}\n${command}`,
+      command: `export SLUICE_TIME_FACTOR=${TIME_FACTOR}\n${command}`,
       ...more,
     })
     return { status, results: join(folder, 'results') }
@@ -88,7 +85,7 @@ export class Guests implements Disposable {
     const lookUp =
       'echo 0 > /proc/sys/kernel/kptr_restrict; grep -w __x64_sys_bpf /proc/kallsyms > "$RESULTS/symbol"'
     const more = { said: () => undefined, signal: AbortSignal.timeout(BOOT_LIMIT_MS), append: 'nokaslr' }
-    const { results } = await this.run({ machine: 'qemu' }, files, lookUp, more)
+    const { results } = await this.run(files, lookUp, more)
     const address = /^([0-9a-f]{16}) /.exec(readFileSync(join(results, 'symbol'), 'utf8'))?.[1]
     if (address === undefined) throw new MachineError('the kernel does not say where its bpf(2) is')
     writeFileSync(path, withoutSystemCall(readFileSync(files.kernel), BigInt(`0x${address}`)))

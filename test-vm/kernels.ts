@@ -3,15 +3,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** QEMU, which emulates a processor; or user-mode Linux, a kernel that is a program of the host. */
-const MACHINES = ['qemu', 'uml'] as const
-export type MachineKind = (typeof MACHINES)[number]
-
 /** Where a kernel comes from. */
 export interface KernelSource {
-  readonly machine: MachineKind
-  /** Of Debian. */
-  readonly suite: string
+  /** Of Debian. Undefined: none has such a kernel, and whoever asks for it is told. */
+  readonly suite: string | undefined
   /** The beginning of the version. */
   readonly release: string
 }
@@ -21,7 +16,7 @@ const DATAPLANES = ['bpf by tcx', 'bpf by clsact', 'iptables'] as const
 export type DataplaneName = (typeof DATAPLANES)[number]
 
 /** What is done in a guest; each is a column of the table. */
-export const CHECKS = ['features', 'loads', 'demo', 'conformance', 'links', 'fallback'] as const
+export const CHECKS = ['features', 'loads', 'demo', 'conformance', 'links', 'ipvs', 'fallback'] as const
 export type Check = (typeof CHECKS)[number]
 
 export interface Kernel extends KernelSource {
@@ -34,7 +29,7 @@ export interface Kernel extends KernelSource {
   readonly because: string
   /** Features, by the names that `sluice probe` and the suite have for them; it has none of the others. */
   readonly has: ReadonlySet<string>
-  /** What a run of the whole matrix does with it, and what continuous integration does; nothing: it is there for commands. */
+  /** What a run of the whole matrix does with it, and what continuous integration does. */
   readonly checks: readonly Check[]
   readonly quickChecks: readonly Check[]
 }
@@ -57,7 +52,7 @@ export function parseKernels(value: unknown): Kernel[] {
 }
 
 const FIELDS = [
-  ...['name', 'machine', 'suite', 'release', 'withoutBpf', 'dataplane', 'because', 'has', 'checks'],
+  ...['name', 'suite', 'release', 'withoutBpf', 'dataplane', 'because', 'has', 'checks'],
   'quickChecks',
 ]
 
@@ -80,8 +75,7 @@ function parseKernel(
   )
   return {
     name,
-    machine: oneOf(entry['machine'], MACHINES, field('machine')),
-    suite: word(entry['suite'], field('suite')),
+    suite: entry['suite'] === undefined ? undefined : word(entry['suite'], field('suite')),
     release: word(entry['release'], field('release')),
     withoutBpf: entry['withoutBpf'] === true,
     dataplane,

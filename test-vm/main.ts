@@ -36,7 +36,7 @@ async function runCommand(kernel: Kernel, command: string): Promise<number> {
     const said = (text: string): void => {
       process.stdout.write(text)
     }
-    const { status } = await guests.run(kernel, boot, command, { said, signal: stopSignal() })
+    const { status } = await guests.run(boot, command, { said, signal: stopSignal() })
     return status
   } catch (error) {
     if (!(error instanceof Unavailable || error instanceof MachineError)) throw error
@@ -53,17 +53,18 @@ function stopSignal(): AbortSignal {
 
 async function runChecks(kernels: readonly Kernel[], write: boolean): Promise<number> {
   const isOne = kernels.length === 1
+  const signal = stopSignal()
   const results = await runMatrix({
     kernels,
     checksOf: ({ checks }) => checks,
     cache: new Cache(),
-    signal: stopSignal(),
+    signal,
     done: (result) => console.log(kernelLine(result)),
     ...(isOne ? { said: (text: string) => process.stdout.write(text) } : {}),
   })
   const isGood = results.flatMap(outcomesOf).every(({ result }) => result !== 'failed')
-  // The page says what works.
-  if (write && isGood) writeFileSync(PAGE, supportPage(results, new Date()))
+  // The page says what was seen; its test wants nothing on it that failed.
+  if (write && !signal.aborted) writeFileSync(PAGE, supportPage(results, new Date()))
   console.log(['', table(results), ...details(results), '', closingLine(results)].join('\n'))
   return isGood ? 0 : 1
 }
@@ -71,10 +72,6 @@ async function runChecks(kernels: readonly Kernel[], write: boolean): Promise<nu
 const kernels = readKernels()
 const options = readOptions(kernels)
 if (options === undefined) process.exitCode = EXIT_CANNOT
-else if (options.what === 'all')
-  process.exitCode = await runChecks(
-    kernels.filter(({ checks }) => checks.length > 0),
-    options.write,
-  )
+else if (options.what === 'all') process.exitCode = await runChecks(kernels, options.write)
 else if (options.command === undefined) process.exitCode = await runChecks([options.kernel], false)
 else process.exitCode = await runCommand(options.kernel, options.command)

@@ -54,6 +54,7 @@ const MINUTES: Readonly<Record<Check, number>> = {
   demo: 5,
   conformance: 5,
   links: 10,
+  ipvs: 1,
   fallback: 1,
 }
 
@@ -79,7 +80,7 @@ async function reportOf(
     const log = join(cache.place('logs'), `${kernel.name.replaceAll(' ', '')}.log`)
     const file = createWriteStream(log)
     const command = `node test-vm/suite/main.ts '${kernel.name}' ${checks.join(' ')}`
-    const { status, results } = await guests.run(kernel, boot, command, {
+    const { status, results } = await guests.run(boot, command, {
       said: (text) => {
         file.write(text)
         said?.(text)

@@ -40,15 +40,11 @@ export function parseOptions(argv: readonly string[], kernels: readonly Kernel[]
   if (known === undefined) {
     throw new Error(`${name}: no such kernel; there are ${kernels.map((each) => each.name).join(', ')}`)
   }
-  if (command === undefined && known.checks.length === 0) {
-    throw new Error(`${name}: the matrix has no checks for it: give a command behind --`)
-  }
   return { what: 'one', kernel: flags.length > 0 ? withoutBpf(known, kernels) : known, command }
 }
 
 /** That of the matrix; for a kernel that has none there, the same kernel with nothing known about it. */
 function withoutBpf(kernel: Kernel, kernels: readonly Kernel[]): Kernel {
-  if (kernel.machine !== 'qemu') throw new Error('--no-bpf: goes with kernels of QEMU')
   const name = `${kernel.name} --no-bpf`
   const known = kernels.find((each) => each.name === name)
   return (

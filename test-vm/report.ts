@@ -42,7 +42,7 @@ export function table(results: readonly KernelResult[]): string {
     result.kernel.name,
     'release' in result.report ? result.report.release : '-',
     ...CHECKS.map((check) => cell(result, check)),
-    result.kernel.dataplane,
+    dataplaneOf(result),
   ])
   const widths = head.map((_, i) => Math.max(...[head, ...rows].map((row) => row[i]?.length ?? 0)))
   return [head, ...rows]
@@ -55,13 +55,25 @@ export function table(results: readonly KernelResult[]): string {
     .join('\n')
 }
 
-/** `3/3`: so many of them passed. `-`: not part of it. `?`: it could not be found out. */
-function cell({ report, checks }: KernelResult, check: Check): string {
-  if (!checks.includes(check)) return '-'
-  if (!('outcomes' in report)) return '?'
+/** What was chosen there, by itself. */
+export function dataplaneOf({ kernel, report }: KernelResult): string {
+  return 'outcomes' in report ? kernel.dataplane : NOT_RUN
+}
+
+const NOT_RUN = 'not run'
+
+/**
+ * `3 of 3`: so many of them passed; of a single one what it says itself. `–`: not part of it. `not run`: the kernel is not
+ * to be had, or went down.
+ */
+export function cell({ report, checks }: KernelResult, check: Check): string {
+  if (!checks.includes(check)) return '–'
+  if (!('outcomes' in report)) return NOT_RUN
   const own = report.outcomes.filter((outcome) => outcome.check === check)
   const [passed, failed, skipped] = counts(own)
-  return `${passed}/${passed + failed}${skipped > 0 ? ` (${skipped} skipped)` : ''}`
+  const [only, ...more] = own
+  if (only?.result === 'passed' && only.detail !== '' && more.length === 0) return only.detail
+  return `${passed} of ${passed + failed}${skipped > 0 ? `, ${skipped} skipped` : ''}`
 }
 
 /** Every failure and every skip with its reason. */

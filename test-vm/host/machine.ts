@@ -8,19 +8,15 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
-  rmSync,
-  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import type { MachineKind } from '../kernels.ts'
 import { output } from './command.ts'
 import { MachineError } from './failure.ts'
-import { type BootFiles, LOADER } from './kernel.ts'
+import type { BootFiles } from './kernel.ts'
 
 export interface MachineOptions {
-  readonly machine: MachineKind
   readonly boot: BootFiles
   /** Images of the tools and of the clone. */
   readonly root: string
@@ -71,10 +67,9 @@ function consoleOf({ folder }: MachineOptions): string {
 async function boot(options: MachineOptions): Promise<string> {
   const { folder, command, signal } = options
   prepareExchange(folder, command)
-  const argv = options.machine === 'qemu' ? qemu(options) : userMode(options)
+  const argv = qemu(options)
   const console = openSync(join(folder, 'console'), 'w')
-  // A process group of its own: user-mode Linux is many processes of the host.
-  // And it ends with this process, however that ends.
+  // It ends with this process, however that ends.
   const bound = ['--pdeathsig', 'KILL', 'nice', ...argv]
   const child = spawn('setpriv', bound, { detached: true, cwd: folder, stdio: ['ignore', 'pipe', console] })
   closeSync(console)
@@ -131,21 +126,5 @@ function qemu(options: MachineOptions): string[] {
     ...['-append', `console=ttyS0 quiet panic=-1 DISKS=vd OUTPUT=ttyS1 ${append}`],
     ...[root, files.modules, clone].flatMap((path) => drive(path, ',readonly=on')),
     ...drive('exchange', ''),
-  ]
-}
-
-/** A kernel that is a program of the host, at the host's speed. Its own messages go to standard error. */
-function userMode(options: MachineOptions): string[] {
-  const { boot: files, root, clone, append = '', folder } = options
-  rmSync(join(folder, LOADER), { force: true })
-  symlinkSync(join(files.libc, 'ld-linux-x86-64.so.2'), join(folder, LOADER))
-  return [
-    ...['env', `LD_LIBRARY_PATH=${files.libc}`, files.kernel],
-    `mem=${memory(options)}M`,
-    `initrd=${files.initrd}`,
-    ...[root, files.modules, clone].map((path, i) => `ubd${i}r=${path}`),
-    'ubd3=exchange',
-    ...['con=null', 'con0=null,fd:1', 'ssl=null', 'console=stderr0', `uml_dir=${options.folder}`],
-    ...['quiet', 'panic=-1', 'DISKS=ubd', 'OUTPUT=tty0', ...append.split(' ').filter((word) => word !== '')],
   ]
 }

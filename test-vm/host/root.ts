@@ -45,7 +45,21 @@ const TOOLS = [
     'dmesg',
   ],
   ...['kmod', 'modprobe', 'lsmod', 'insmod', 'rmmod', 'sysctl'],
-  ...['ip', 'bridge', 'tc', 'ss', 'ethtool', 'curl', 'bpftool', 'nft', 'wg', 'socat', 'conntrack'],
+  ...[
+    'ip',
+    'bridge',
+    'tc',
+    'ss',
+    'ethtool',
+    'curl',
+    'bpftool',
+    'nft',
+    'wg',
+    'socat',
+    'conntrack',
+    'ipvsadm',
+    'ipset',
+  ],
   ...['', '-save', '-restore'].flatMap((verb) =>
     ['iptables', 'ip6tables'].flatMap((tool) =>
       ['', '-nft', '-legacy'].map((flavour) => `${tool}${flavour}${verb}`),

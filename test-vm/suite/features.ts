@@ -1,6 +1,6 @@
 /** What this kernel has: what `sluice probe` finds, and kinds of devices and sockets that the tests play with. */
 
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import type { Kernel } from '../kernels.ts'
 import type { Outcome } from '../results.ts'
 import { attempt, end } from './run.ts'
@@ -99,8 +99,6 @@ const NFT_TABLE = `table inet try {
 `
 
 function hasSctp(): boolean {
-  // Its module takes user-mode Linux down.
-  if (readFileSync('/proc/cpuinfo', 'utf8').includes('User Mode Linux')) return false
   const { stderr } = attempt(['socat', '-u', '/dev/null', 'SCTP4-CONNECT:127.0.0.1:9'])
   return /Connection refused/.test(stderr)
 }
@@ -109,6 +107,7 @@ function others(): string[] {
   const found: Readonly<Record<string, boolean>> = {
     'SCTP sockets': hasSctp(),
     IPVS: existsSync('/proc/net/ip_vs'),
+    'sets of addresses': isolated(['ipset', 'create', 'try0', 'hash:ip,port']),
     br_netfilter: existsSync('/proc/sys/net/bridge/bridge-nf-call-iptables'),
     'nft tables of both families with NAT': isolated(['nft', '-f', '-'], NFT_TABLE),
     'iptables on nf_tables': takesRules('nft'),

@@ -7,7 +7,7 @@ import { type GuestReport, type Outcome, REPORT_FILE } from '../results.ts'
 import { fallback } from './fallback.ts'
 import { findFeatures, judgeFeatures } from './features.ts'
 import { loadAll } from './loads.ts'
-import { conformance, demo, links } from './plays.ts'
+import { conformance, demo, ownTests } from './plays.ts'
 import { attempt } from './run.ts'
 
 const features: string[] = []
@@ -20,7 +20,8 @@ const WORK: Readonly<Record<Check, (kernel: Kernel) => Outcome[] | Promise<Outco
   loads: loadAll,
   demo,
   conformance,
-  links,
+  links: () => ownTests('links'),
+  ipvs: () => ownTests('ipvs'),
   fallback,
 }
 

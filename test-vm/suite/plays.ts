@@ -1,4 +1,4 @@
-/** What runs on the little cluster under this kernel: the demo, rows of the conformance table, links of every kind. */
+/** What the project plays elsewhere too, under this kernel: the demo, rows of the conformance table, test files. */
 
 import type { Outcome } from '../results.ts'
 import { end, script } from './run.ts'
@@ -34,16 +34,21 @@ export async function conformance(): Promise<Outcome[]> {
   })
 }
 
-/** Test files about what the development machine's kernel may lack. */
-const LINK_TESTS = ['tools/scenarios/links.root.test.ts', 'control/dataplane/bpf/local-output.root.test.ts']
+/** Test files about what the development machine's kernel may lack, by the check that runs them. */
+const TEST_FILES = {
+  links: ['tools/scenarios/links.root.test.ts', 'control/dataplane/bpf/local-output.root.test.ts'],
+  ipvs: ['control/compose/ipvs.root.test.ts'],
+} as const
 
 /** By the project's own runner. A skip here is a failure: this is where it had to run. */
-export async function links(): Promise<Outcome[]> {
-  const { stdout, stderr } = await script('tools/test/main.ts', [...LINK_TESTS, '--except', 'tun:'])
+export async function ownTests(check: keyof typeof TEST_FILES): Promise<Outcome[]> {
+  const files = TEST_FILES[check]
+  // A program to build: there is no compiler in a guest.
+  const { stdout, stderr } = await script('tools/test/main.ts', [...files, '--except', 'tun:'])
   const counts = /^(\d+) passed, (\d+) failed, (\d+) skipped$/m.exec(stdout)
   const [passed, failed, skipped] = (counts?.slice(1) ?? []).map(Number)
-  const name = LINK_TESTS.join(', ')
+  const name = files.join(', ')
   const good = passed !== undefined && passed > 0 && failed === 0 && skipped === 0
-  const detail = counts === null ? end(stdout + stderr) : good ? counts[0] : end(stdout, 40)
-  return [{ check: 'links', name, result: good ? 'passed' : 'failed', detail }]
+  const detail = counts === null ? end(stdout + stderr) : good ? `${passed} tests` : end(stdout, 40)
+  return [{ check, name, result: good ? 'passed' : 'failed', detail }]
 }

@@ -45,6 +45,8 @@ export const SYSTEM_PACKAGES = [
   { name: 'wireguard-tools', use: 'vm', binaries: ['wg'] },
   { name: 'conntrack', use: 'vm', binaries: ['conntrack'] },
   { name: 'socat', use: 'vm', binaries: ['socat'] },
+  { name: 'ipvsadm', use: 'vm', binaries: ['ipvsadm'] },
+  { name: 'ipset', use: 'vm', binaries: ['ipset'] },
   { name: 'shellcheck', use: 'vm', binaries: ['shellcheck'] },
 ]
 

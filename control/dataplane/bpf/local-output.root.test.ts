@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { after, before, describe, test } from 'node:test'
+import { patience } from '../../../tools/cluster/index.ts'
 import type { NodeAddress } from '../../layout/node-addresses.ts'
 import { type RunCommand, runCommand } from '../netfilter/command.ts'
 import { outputChains } from './local-output.ts'
@@ -124,7 +125,7 @@ address add fd77::3/64 dev eth0 nodad
 
   test('a socket connects to every kind of address, gets every backend, and is refused where there is none', {
     skip: whyNoSctp(),
-    timeout: 120_000,
+    timeout: patience(120_000),
   }, async () => {
     const lines: string[] = []
     const netfilter = subject(lines)
