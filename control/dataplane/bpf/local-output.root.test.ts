@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
-import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { after, before, describe, test } from 'node:test'
+import { promisify } from 'node:util'
 import { patience } from '../../../tools/cluster/index.ts'
 import type { NodeAddress } from '../../layout/node-addresses.ts'
 import { type RunCommand, runCommand } from '../netfilter/command.ts'
@@ -138,17 +139,21 @@ address add fd77::3/64 dev eth0 nodad
         ['10.96.0.1', 80],
         ['10.77.0.1', 30_080],
       ] as const) {
-        assert.deepEqual([...new Set(connectOften(to[0], to[1]))].sort(), both, `through ${to.join(':')}`)
+        assert.deepEqual(
+          [...new Set(await connectOften(to[0], to[1]))].sort(),
+          both,
+          `through ${to.join(':')}`,
+        )
       }
       for (const to of [
         ['fd96::1', 80],
         ['fd77::1', 30_080],
       ] as const) {
-        const served = [...new Set(connectOften(to[0], to[1]))]
+        const served = [...new Set(await connectOften(to[0], to[1]))]
         assert.equal(served.length, 1, 'affinity')
         assert.match(served[0] ?? '', one)
       }
-      assert.deepEqual(connectOften('10.96.0.2', 80, 1), ['ECONNREFUSED'])
+      assert.deepEqual(await connectOften('10.96.0.2', 80, 1), ['ECONNREFUSED'])
     } finally {
       for (const server of servers) server.kill('SIGTERM')
     }
@@ -177,12 +182,15 @@ async function serve(address: string): Promise<ChildProcess> {
   })
 }
 
-/** What each of so many connections is told, or why there is none. */
-function connectOften(address: string, port: number, times = 24): string[] {
+/**
+ * What each of so many connections is told, or why there is none. Servers talk of each meanwhile: somebody has to listen,
+ * or they stand still.
+ */
+async function connectOften(address: string, port: number, times = 24): Promise<string[]> {
   const connect = `socat -u ${kindOf('CONNECT', address)}:${bracketed(address)}:${port} - 2>&1`
   const script = `for i in $(seq ${times}); do ${connect}; done; true`
-  const said = execFileSync('ip', ['netns', 'exec', NODE, 'sh', '-c', script], { encoding: 'utf8' })
-  return said
+  const { stdout } = await promisify(execFile)('ip', ['netns', 'exec', NODE, 'sh', '-c', script])
+  return stdout
     .trim()
     .split('\n')
     .map((line) => (/Connection refused/.test(line) ? 'ECONNREFUSED' : line))
