@@ -33,7 +33,7 @@ import { SyncLoop } from './sync/loop.ts'
 const BPF_ROOT = '/sys/fs/bpf/sluice'
 const NODE_NAME = 'node-a'
 const NODE_ADDRESS = '192.0.2.10'
-const PACING = { minIntervalMs: 1, retryMinMs: 10, retryMaxMs: 100, maxIntervalMs: 3_600_000 }
+const PACING = { minIntervalMs: 1, retryMinMs: 10, retryMaxMs: 100, turnMs: 0, maxIntervalMs: 3_600_000 }
 
 /** One life of a daemon, without its source. */
 class ControlPlane implements AsyncDisposable {

@@ -11,7 +11,7 @@ import { Store } from '../source/store.ts'
 import { SyncLoop } from './loop.ts'
 import type { SyncPacing } from './parts.ts'
 
-const pacing = { minIntervalMs: 10, retryMinMs: 100, retryMaxMs: 30_000, maxIntervalMs: 3_600_000 }
+const pacing = { minIntervalMs: 10, retryMinMs: 100, retryMaxMs: 30_000, turnMs: 0, maxIntervalMs: 3_600_000 }
 const clean: SyncReport = { written: 1, deleted: 0, unchanged: 0, failed: [], durationMs: 1 }
 
 /** A dataplane that keeps what it was told, and fails when it is asked to. */

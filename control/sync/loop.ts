@@ -19,8 +19,8 @@ import {
 import { knownProblems, without } from './problems.ts'
 import { begun, ended, initialSchedule, isFull, nextDueMs, requested, type Schedule } from './schedule.ts'
 
-/** So many services are computed at a stretch: less than ten milliseconds. */
-const MODEL_PART = 100
+/** So many services are computed before it is looked at the clock: a millisecond or two. */
+const MODEL_PART = 20
 
 /** Brings the kernel to what the sources say, again and again. */
 export class SyncLoop<M extends ModelResult> {
@@ -187,10 +187,14 @@ export class SyncLoop<M extends ModelResult> {
    * computed too, so that the result is of one moment. Rejects with what the model throws; then nothing is forgotten.
    */
   async #updateModel(): Promise<void> {
+    const { clock } = this.#parts
+    let beganMs = clock.nowMs()
     this.#takeChanges()
     while (this.#notModelled.size > MODEL_PART) {
       this.#compute(new Set(this.#notModelled.values().take(MODEL_PART)))
+      if (clock.nowMs() - beganMs < this.#pacing.turnMs) continue
       await nextTurn()
+      beganMs = clock.nowMs()
       this.#takeChanges()
     }
     const isSame = this.#parts.inputs.cluster.serviceCIDRs === this.#modelCIDRs

@@ -66,6 +66,8 @@ export interface SyncPacing {
   /** So long after a failure it is tried again; twice as long after each further one. */
   readonly retryMinMs: number
   readonly retryMaxMs: number
+  /** So long at a stretch services are computed; then others have their turn. */
+  readonly turnMs: number
   /** At least so often everything is compared, whether anything happened or not. */
   readonly maxIntervalMs: number
 }
@@ -74,6 +76,7 @@ export const defaultPacing: SyncPacing = {
   minIntervalMs: 5,
   retryMinMs: 100,
   retryMaxMs: 30_000,
+  turnMs: 5,
   maxIntervalMs: 3_600_000,
 }
 

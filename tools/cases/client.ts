@@ -81,7 +81,7 @@ export class Client implements AsyncDisposable {
           },
         },
       },
-      { minIntervalMs: 1, retryMinMs: 10, retryMaxMs: 100, maxIntervalMs: 3_600_000 },
+      { minIntervalMs: 1, retryMinMs: 10, retryMaxMs: 100, turnMs: 0, maxIntervalMs: 3_600_000 },
     )
     const source = kubernetesSource({
       nodeName,

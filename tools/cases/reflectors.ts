@@ -1,11 +1,13 @@
 /** All reflectors of a cluster, on an API server without a network and by a clock that is told what time it is. */
 
 import assert from 'node:assert/strict'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { FakeClock } from '../../control/clock.fake.ts'
 import { desiredState, nodeFacts } from '../../control/model/desired.ts'
 import type { Answer, Connection } from '../../control/source/kubernetes/connection.ts'
 import { Reflector } from '../../control/source/kubernetes/reflector.ts'
 import { resourcesFor } from '../../control/source/kubernetes/resources.ts'
+import { Turns } from '../../control/source/kubernetes/stream.ts'
 import { defaultTiming, type Timing } from '../../control/source/kubernetes/timing.ts'
 import { Sharing } from '../../control/source/sharing.ts'
 import { Store } from '../../control/source/store.ts'
@@ -144,6 +146,9 @@ export class FakeApi implements Connection {
   }
 }
 
+/** So many turns of the event loop at most are needed for what a test makes happen at one time. */
+const TURNS_MAX = 100
+
 /** The reflectors of a node with the server that they ask. */
 export class ReflectorRig implements Disposable {
   readonly api: FakeApi
@@ -158,6 +163,8 @@ export class ReflectorRig implements Disposable {
     this.api = api
     const listener = this.store.attach('kubernetes')
     const sharing = new Sharing()
+    const merged = { ...defaultTiming, pageSize: 2, ...timing }
+    const turns = new Turns(this.clock, merged.turnMs)
     this.reflectors = resourcesFor('node-a').map(
       (resource) =>
         new Reflector({
@@ -175,7 +182,8 @@ export class ReflectorRig implements Disposable {
           sharing,
           contentType: api.encoding,
           clock: this.clock,
-          timing: { ...defaultTiming, pageSize: 2, ...timing },
+          timing: merged,
+          turns,
           random: () => 0.5,
         }),
     )
@@ -185,6 +193,8 @@ export class ReflectorRig implements Disposable {
   /** Lets everything settle: pauses pass, and what is silent is given up. */
   async settle(ms = 200_000): Promise<void> {
     await this.clock.advance(ms)
+    // They take turns, which no clock knows of.
+    for (let turn = 0; turn < TURNS_MAX; turn += 1) await nextTurn()
   }
 
   get desired() {

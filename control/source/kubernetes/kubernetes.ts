@@ -9,6 +9,7 @@ import { ApiConnection } from './connection.ts'
 import { CredentialReader } from './credentials.ts'
 import { Reflector } from './reflector.ts'
 import { type Resource, resourcesFor } from './resources.ts'
+import { Turns } from './stream.ts'
 import { defaultTiming, type Timing } from './timing.ts'
 
 export interface KubernetesOptions {
@@ -75,6 +76,7 @@ class Follower {
     const timing = { ...defaultTiming, ...options.timing }
     const resources = resourcesFor(nodeName, options.pods)
     const sharing = new Sharing()
+    const turns = new Turns(clock, timing.turnMs)
     this.#connection = new ApiConnection(reader, timing, options.made)
     this.#reader = reader
     this.#listener = listener
@@ -97,6 +99,7 @@ class Follower {
           contentType,
           clock,
           timing,
+          turns,
           random: Math.random,
         }),
       ]),

@@ -25,7 +25,7 @@ import type { ApiStatus, Decoder, Item, ListPage } from './items.ts'
 import { JsonDecoder } from './json-decoder.ts'
 import { ProtobufDecoder } from './protobuf-decoder.ts'
 import type { Resource } from './resources.ts'
-import { Body, Lease, pause, Turns } from './stream.ts'
+import { Body, Lease, pause, type Turns } from './stream.ts'
 import type { Timing } from './timing.ts'
 
 /** What is told of one kind of objects. Calls do not throw and do not wait. */
@@ -48,6 +48,8 @@ export interface ReflectorParts {
   readonly contentType: 'protobuf' | 'json'
   readonly clock: Clock
   readonly timing: Timing
+  /** Of all that are decoded at the same time. */
+  readonly turns: Turns
   /** From 0 to 1. */
   readonly random: () => number
 }
@@ -182,6 +184,9 @@ export class Reflector {
     } catch (error) {
       return { type: 'unreachable', message: reasonOf(error) }
     }
+    lease.end()
+    // To read it was work enough.
+    await this.#parts.turns.next()
     let page: ListPage
     try {
       page = decoder.list(body)
@@ -190,20 +195,19 @@ export class Reflector {
     }
     const { version, continueToken } = page
     if (version === '') return { type: 'garbled', message: 'a list has no version' }
-    await this.#takePage(page, request.beginsList, lease.signal)
+    await this.#takePage(page, request.beginsList, lease)
     if (continueToken === '') this.#pages = new Body()
     return { type: 'page', version, continueToken }
   }
 
-  async #takePage({ items, continueToken }: ListPage, isFirst: boolean, signal: AbortSignal): Promise<void> {
-    const { clock, timing, listener } = this.#parts
-    const turns = new Turns(clock, timing.turnMs)
+  async #takePage({ items, continueToken }: ListPage, isFirst: boolean, lease: Lease): Promise<void> {
+    const { turns, listener } = this.#parts
     const garbageBefore = this.garbage
     if (isFirst) this.#inventory.beginList()
     const iterator = items[Symbol.iterator]()
     let changes: Change[] = []
-    while (!signal.aborted) {
-      const { done, value: item } = turns.work(() => iterator.next())
+    while (lease.isWanted) {
+      const { done, value: item } = iterator.next()
       if (done) {
         if (continueToken === '') changes.push(...this.#inventory.endList())
         break
@@ -219,9 +223,8 @@ export class Reflector {
   }
 
   async #readStream(request: ApiRequest, answer: Answer, decoder: Decoder, lease: Lease): Promise<Outcome> {
-    const { clock, timing } = this.#parts
+    const { clock, timing, turns } = this.#parts
     const frames: FrameSplitter = answer.contentType === PROTOBUF ? new LengthFrames() : new LineFrames()
-    const turns = new Turns(clock, timing.turnMs)
     this.#course = streamingOver(this.#course, answer)
     if (answer.pinged) lease.extend(timing.quietWatchMs)
     using proof = new Proof(clock, timing.backoffMinMs, () => this.#move(goesWell(this.#course)))
@@ -231,7 +234,8 @@ export class Reflector {
       if (chunk === 'broken') return { type: lease.wasSilent ? 'silent' : 'cut', lasted: proof.isGiven }
       lease.renew()
       this.#heard()
-      const end = turns.work(() => this.#takeChunk(chunk, frames, decoder))
+      turns.begin()
+      const end = this.#takeChunk(chunk, frames, decoder)
       if (end !== undefined) return end
       if (this.#course.version !== undefined) proof.begin()
       if (turns.isOver) await turns.next()

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { FakeClock } from '../../clock.fake.ts'
 import { Body, Lease, pause, Turns } from './stream.ts'
 
@@ -35,21 +36,58 @@ describe('a lease', () => {
   })
 })
 
-test('turns are over after enough work, however long the pauses between are', async () => {
-  const clock = new FakeClock()
-  const turns = new Turns({ ...clock, nowMs: () => nowMs, setTimer: () => 0, clearTimer: () => undefined }, 8)
-  let nowMs = 0
-  const work = (ms: number) =>
-    turns.work(() => {
-      nowMs += ms
-    })
-  work(5)
-  nowMs += 1000
-  assert.equal(turns.isOver, false)
-  work(3)
-  assert.equal(turns.isOver, true)
-  await turns.next()
-  assert.equal(turns.isOver, false)
+describe('turns', () => {
+  function makeTurns(turnMs: number) {
+    const now = { ms: 0 }
+    return {
+      now,
+      turns: new Turns({ nowMs: () => now.ms, setTimer: () => 0, clearTimer: () => undefined }, turnMs),
+    }
+  }
+
+  test('are over when together all have worked for long enough', async () => {
+    const { now, turns } = makeTurns(8)
+    assert.equal(turns.isOver, false, 'nobody works')
+    turns.begin()
+    now.ms += 5
+    turns.begin()
+    now.ms += 2
+    assert.equal(turns.isOver, false)
+    now.ms += 1
+    assert.equal(turns.isOver, true)
+    await turns.next()
+    assert.equal(turns.isOver, false)
+  })
+
+  test('end with those of the event loop, and what passes between is no work', async () => {
+    const { now, turns } = makeTurns(8)
+    turns.begin()
+    now.ms += 1000
+    await nextTurn()
+    assert.equal(turns.isOver, false)
+    turns.begin()
+    assert.equal(turns.isOver, false)
+  })
+
+  test('are given to one at a time, in the order in which they asked', async () => {
+    const { turns } = makeTurns(0)
+    const order: string[] = []
+    const work = async (name: string) => {
+      for (let i = 0; i < 3; i += 1) {
+        await turns.next()
+        order.push(name)
+      }
+    }
+    let seen = 0
+    const works = [work('a'), work('b'), work('c')]
+    while (order.length < 9) {
+      await nextTurn()
+      assert.ok(order.length <= seen + 1, order.join())
+      seen = order.length
+    }
+    await Promise.all(works)
+    assert.deepEqual(order, ['a', 'b', 'c', 'a', 'b', 'c', 'a', 'b', 'c'])
+  })
 })
 
 describe('a body', () => {

@@ -1,6 +1,5 @@
 /** Reading answers as they come: with an eye on silence, and with turns for others in between. */
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock, Timer } from '../../clock.ts'
 import { SilenceError } from './connection.ts'
 
@@ -47,6 +46,16 @@ export class Lease implements Disposable {
     this.renew()
   }
 
+  /** Whoever asked is still interested in what has come. */
+  get isWanted(): boolean {
+    return !this.#outer.aborted
+  }
+
+  /** Everything has come: from now on nothing is silence. Disposing of it does the same. */
+  end(): void {
+    this[Symbol.dispose]()
+  }
+
   [Symbol.dispose](): void {
     this.#abort.abort(new Error('the request has come to its end'))
     this.#clock.clearTimer(this.#timer)
@@ -62,32 +71,53 @@ export class Lease implements Disposable {
   }
 }
 
-/** Work in portions: after enough of it, others have their turn. */
+/**
+ * Work in portions: one in each turn of the event loop, whoever's it is, so that nobody else waits for longer. Shared by
+ * all that work at the same time.
+ */
 export class Turns {
   readonly #clock: Clock
   readonly #turnMs: number
-  #workedMs = 0
+  /** Those who want to go on, in the order in which they asked. */
+  readonly #waiting: (() => void)[] = []
+  /** When the work in this turn began; undefined while there was none. */
+  #beganMs: number | undefined
+  #willEnd = false
 
   constructor(clock: Clock, turnMs: number) {
     this.#clock = clock
     this.#turnMs = turnMs
   }
 
-  work<T>(act: () => T): T {
-    const beganMs = this.#clock.nowMs()
-    const result = act()
-    this.#workedMs += this.#clock.nowMs() - beganMs
-    return result
+  /** There is work in this turn, from now on if not for longer. */
+  begin(): void {
+    this.#beganMs ??= this.#clock.nowMs()
+    this.#endLater()
   }
 
   /** Whether it is time to let others have their turn. */
   get isOver(): boolean {
-    return this.#workedMs >= this.#turnMs
+    return this.#beganMs !== undefined && this.#clock.nowMs() - this.#beganMs >= this.#turnMs
   }
 
+  /** Resolves in a turn of one's own. */
   async next(): Promise<void> {
-    this.#workedMs = 0
-    await nextTurn()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#waiting.push(resolve)
+    this.#endLater()
+    await promise
+    this.begin()
+  }
+
+  #endLater(): void {
+    if (this.#willEnd) return
+    this.#willEnd = true
+    setImmediate(() => {
+      this.#willEnd = false
+      this.#beganMs = undefined
+      this.#waiting.shift()?.()
+      if (this.#waiting.length > 0) this.#endLater()
+    })
   }
 }
 

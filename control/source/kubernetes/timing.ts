@@ -27,7 +27,7 @@ export interface Timing {
   readonly pageSize: number
   /** A kind of objects that the server does not have is asked for again after so long. */
   readonly absentMs: number
-  /** So long at a stretch objects are decoded; then others have their turn. */
+  /** So long at a stretch objects are decoded, of all kinds together; then others have their turn. */
   readonly turnMs: number
 }
 

@@ -12,6 +12,9 @@ export type Reader = protobuf.Reader
 const VARINT = 0
 const BYTES = 2
 
+/** 64 bits in sevens. */
+const VARINT_BYTES_MAX = 10
+
 /** A reader at the beginning of the bytes. What it reads as bytes shares memory with them. */
 export function readerOf(bytes: Uint8Array): Reader {
   return protobuf.Reader.create(bytes)
@@ -45,10 +48,20 @@ export function int32(reader: Reader, tag: number, field: string): number {
   return reader.int32()
 }
 
-/** See `text`. Beyond 53 bits it is not exact. */
+/** See `text`. Beyond 53 bits it is not exact. (The runtime makes an object of such a number, and a text of that.) */
 export function int64(reader: Reader, tag: number, field: string): number {
   expect(tag, VARINT, field)
-  return Number(reader.int64())
+  let [low, middle, high] = [0, 0, 0]
+  for (let i = 0; i < VARINT_BYTES_MAX && reader.pos < reader.len; i += 1) {
+    const byte = reader.buf[reader.pos++] ?? 0
+    const bits = (byte & 0x7f) << (7 * (i & 3))
+    if (i < 4) low |= bits
+    else if (i < 8) middle |= bits
+    else high |= bits
+    // The sign is the 64th bit, the last of eight in the highest part. Added up in this order it is exact.
+    if (byte < 0x80) return (((high << 24) >> 24) * 2 ** 28 + middle) * 2 ** 28 + low
+  }
+  throw new RangeError(`${field} is a number that does not end`)
 }
 
 /** See `text`. */
