@@ -53,7 +53,7 @@ const MINUTES: Readonly<Record<Check, number>> = {
   loads: 0.5,
   demo: 5,
   conformance: 5,
-  links: 10,
+  links: 5,
   ipvs: 1,
   fallback: 1,
 }

@@ -170,7 +170,9 @@ const bracketed = (address: string): string => (address.includes(':') ? `[${addr
 /** A server at an address and port 8080, which says to everybody what its address is. Resolves when it listens. */
 async function serve(address: string): Promise<ChildProcess> {
   const listen = `${kindOf('LISTEN', address)}:8080,bind=${bracketed(address)},fork`
-  const argv = ['netns', 'exec', PODS, 'socat', '-d', '-d', '-U', listen, `EXEC:echo ${address}`]
+  // A colon separates words of socat.
+  const says = `EXEC:echo ${address.replaceAll(':', '\\:')}`
+  const argv = ['netns', 'exec', PODS, 'socat', '-d', '-d', '-U', listen, says]
   const server = spawn('ip', argv, { stdio: ['ignore', 'ignore', 'pipe'] })
   const said: string[] = []
   return await new Promise((resolve, reject) => {
