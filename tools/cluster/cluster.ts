@@ -69,6 +69,7 @@ export class Cluster implements AsyncDisposable {
   readonly #traces: Traces
   readonly #onSignal: (signal: NodeJS.Signals) => void
   readonly #onExit: () => void
+  #settings = DEFAULT_SETTINGS
 
   constructor(prefix: string, places: { readonly cgroup2: string; readonly bpffs: string }) {
     this.prefix = prefix
@@ -140,12 +141,13 @@ export class Cluster implements AsyncDisposable {
   async build(settings: NodeSettings): Promise<void> {
     for (const member of this.members) mkdirSync(member.cgroup, { recursive: true })
     for (const pin of this.#traces.pins) mkdirSync(pin)
+    this.#settings = settings
     await runScript('the cluster could not be built', buildScript(this.prefix, settings))
   }
 
   /** Gives a pod that was unplugged a new device, as when it starts. */
   async plug(name: PodName): Promise<void> {
-    await runScript(`${name} could not be plugged in`, plugScript(this.prefix, PODS[name]))
+    await runScript(`${name} could not be plugged in`, plugScript(this.prefix, PODS[name], this.#settings))
   }
 
   /** Takes a pod's device away, as when it ends. Its agent stays. */

@@ -40,7 +40,10 @@ export class Daemon {
   readonly node: NodeMember
   /** The file that holds what it says. */
   readonly log: string
-  readonly #argv: readonly [string, ...string[]]
+  /** What its next start runs: `sluice.mjs` of another build is an upgrade. */
+  program = SLUICE
+  readonly #launcher: readonly string[]
+  readonly #args: readonly string[]
   #child: ChildProcess | undefined
   /** How much of the log is of earlier lives. */
   #past = 0
@@ -63,11 +66,8 @@ export class Daemon {
       '--map-size',
       `${name}=${entries}`,
     ])
-    const [program = process.execPath, ...words] = [...launcher, process.execPath]
-    this.#argv = [
-      program,
-      ...words,
-      SLUICE,
+    this.#launcher = launcher
+    this.#args = [
       'run',
       ...source,
       ...['--node-name', node.name],
@@ -87,8 +87,11 @@ export class Daemon {
   start(): void {
     this.#past = this.said().length
     const log = openSync(this.log, 'a')
+    const [command = process.execPath, ...words] = [...this.#launcher, process.execPath]
     try {
-      this.#child = this.node.spawn(this.#argv, { stdio: ['ignore', log, log] })
+      this.#child = this.node.spawn([command, ...words, this.program, ...this.#args], {
+        stdio: ['ignore', log, log],
+      })
     } finally {
       closeSync(log)
     }

@@ -76,12 +76,13 @@ export function buildScript(prefix: string, settings: NodeSettings): string {
 }
 
 /** Gives a pod, which has none, its device, as its CNI would when the pod starts. The device has a new index each time. */
-export function plugScript(prefix: string, pod: PodPlan): string {
+export function plugScript(prefix: string, pod: PodPlan, settings: Pick<NodeSettings, 'vxlan'>): string {
   const id = (member: string): string => memberId(prefix, member)
   const parts = [
     'set -e',
     batch(undefined, [podVeth(id, pod)]),
     ...(pod.attachment === 'point-to-point' ? [sysctl(id(pod.node), proxyArp(pod))] : []),
+    ...(settings.vxlan ? narrow(id, pod) : []),
     batch(id(pod.node), hostLines(pod)),
     batch(id(pod.name), podLines(pod)),
     // Others on the bridge may still know the address by the MAC of the device before; an announcement

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flood ADDRESS PORT COUNT
+ * flood ADDRESS PORT COUNT [FIRST]
  *
- * Sends to a TCP port from COUNT addresses that are not ours, those of
- * 198.18.0.0/15 (RFC 2544: for tests, routed nowhere): from each a SYN, then an
- * ACK that guesses the number of the SYN-ACK it never sees.
+ * Sends to a TCP port from addresses that are not ours, those of 198.18.0.0/15
+ * (RFC 2544: for tests, routed nowhere): COUNT times a SYN, then an ACK that
+ * guesses the number of the SYN-ACK it never sees. Addresses and ports are those
+ * of the packets number FIRST to FIRST + COUNT - 1; no two of a billion are alike.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -38,8 +39,10 @@ static uint16_t checksum_of(const struct packet *packet)
 }
 
 /* The kernel fills in the length and the checksum of the IP header: raw(7). */
-static void fill(struct packet *packet, const struct sockaddr_in *target, uint32_t source)
+static void fill(struct packet *packet, const struct sockaddr_in *target, uint32_t number)
 {
+	uint32_t source = number % SOURCES, round = number / SOURCES;
+
 	memset(packet, 0, sizeof(*packet));
 	packet->ip.version = 4;
 	packet->ip.ihl = 5;
@@ -47,9 +50,9 @@ static void fill(struct packet *packet, const struct sockaddr_in *target, uint32
 	packet->ip.protocol = IPPROTO_TCP;
 	packet->ip.saddr = htonl(FIRST_SOURCE + source);
 	packet->ip.daddr = target->sin_addr.s_addr;
-	packet->tcp.source = htons(1024 + source % 60000);
+	packet->tcp.source = htons(1024 + (source + round) % 60000);
 	packet->tcp.dest = target->sin_port;
-	packet->tcp.seq = htonl(source * 2654435761u);
+	packet->tcp.seq = htonl(number * 2654435761u);
 	packet->tcp.doff = 5;
 	packet->tcp.window = htons(65535);
 }
@@ -75,15 +78,16 @@ int main(int argc, char **argv)
 	static struct mmsghdr messages[2 * BATCH];
 	static struct iovec vectors[2 * BATCH];
 	struct sockaddr_in target = { .sin_family = AF_INET };
-	unsigned int count, i, k;
+	unsigned int count, first, i, k;
 	int raw;
 
-	if (argc != 4 || inet_pton(AF_INET, argv[1], &target.sin_addr) != 1) {
-		fprintf(stderr, "usage: flood ADDRESS PORT COUNT\n");
+	if (argc < 4 || argc > 5 || inet_pton(AF_INET, argv[1], &target.sin_addr) != 1) {
+		fprintf(stderr, "usage: flood ADDRESS PORT COUNT [FIRST]\n");
 		return 2;
 	}
 	target.sin_port = htons(atoi(argv[2]));
-	count = strtoul(argv[3], NULL, 10) % SOURCES;
+	count = strtoul(argv[3], NULL, 10);
+	first = argc == 5 ? strtoul(argv[4], NULL, 10) : 0;
 	raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
 	if (raw < 0) {
 		perror("flood: socket");
@@ -103,7 +107,7 @@ int main(int argc, char **argv)
 		for (k = 0; k < batch; k++) {
 			struct packet *syn = &packets[k], *ack = &packets[batch + k];
 
-			fill(syn, &target, i + k);
+			fill(syn, &target, first + i + k);
 			*ack = *syn;
 			syn->tcp.syn = 1;
 			syn->tcp.check = checksum_of(syn);

@@ -22,9 +22,16 @@ test('the same seed gives the same numbers', () => {
 })
 
 test('options: minutes, seconds, and words for what they take', () => {
-  assert.deepEqual(parseOptions(['source'], 7), { seconds: 600, seed: 7 })
-  assert.deepEqual(parseOptions(['source', '--minutes', '0.5', '--seed', '3'], 7), { seconds: 30, seed: 3 })
-  assert.deepEqual(parseOptions(['source', '--seconds', '20'], 7), { seconds: 20, seed: 7 })
-  assert.throws(() => parseOptions([], 7), /what to soak/)
+  const normal = { what: 'source', seconds: 600, seed: 7, rate: 1000 }
+  assert.deepEqual(parseOptions(['source'], 7), normal)
+  assert.deepEqual(parseOptions(['source', '--minutes', '0.5', '--seed', '3'], 7), {
+    ...normal,
+    seconds: 30,
+    seed: 3,
+  })
+  assert.deepEqual(parseOptions(['source', '--seconds', '20'], 7), { ...normal, seconds: 20 })
+  assert.deepEqual(parseOptions(['--rate', '300'], 7), { ...normal, what: 'cluster', rate: 300 })
+  assert.throws(() => parseOptions(['sink'], 7), /what to soak/)
+  assert.throws(() => parseOptions(['source', 'cluster'], 7), /what to soak/)
   assert.throws(() => parseOptions(['source', '--minutes', 'many'], 7), /--minutes many: takes a number/)
 })

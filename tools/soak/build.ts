@@ -1,0 +1,21 @@
+/** Another build of Sluice, for an upgrade: the same daemon with other programs. */
+
+import { execFileSync } from 'node:child_process'
+import { symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+
+const ROOT = join(import.meta.dirname, '../..')
+/** Every program comes out otherwise. */
+const OPTIMISE = '-Os'
+
+/** Makes it in a folder; returns its `sluice.mjs`. Needs clang. */
+export function buildOther(folder: string): string {
+  const build = join(folder, 'build')
+  const program = join(build, 'sluice.mjs')
+  execFileSync('make', ['-s', '-C', join(ROOT, 'bpf'), `BUILD=${build}`, `OPTIMISE=${OPTIMISE}`])
+  const bundle = join(ROOT, 'tools/setup/bundle.mjs')
+  execFileSync(process.execPath, [bundle, join(ROOT, 'control/main.ts'), program])
+  // What the bundle leaves outside is found beside it.
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+  return program
+}

@@ -1,0 +1,159 @@
+/** The soak of the cluster: a steady load, trials in two lanes, and the book of both. */
+
+import { execFileSync } from 'node:child_process'
+import { setTimeout as delay } from 'node:timers/promises'
+import { NODE_NAMES, type Stage, setStage } from '../cluster/index.ts'
+import { Book, isGood, summaryLine } from './book.ts'
+import { buildOther } from './build.ts'
+import { Deployment } from './deployment.ts'
+import { type Drops, dropsOf, dropsText, refusals } from './kernel.ts'
+import { Load } from './load.ts'
+import { compilePrograms } from './peers.ts'
+import { LANES, type Lane, plan, type TrialName } from './plan.ts'
+import { Random } from './random.ts'
+import { FILL_PODS, type Ground, SHORT_PODS, TRIALS, WEB_PODS } from './trials.ts'
+
+export interface ClusterSoakOptions {
+  readonly seconds: number
+  readonly seed: number
+  /** Requests a second that are offered. */
+  readonly rate: number
+  readonly say: (line: string) => void
+  /** The plan is played to its end however long that takes; else no trial begins when the time is over. */
+  readonly toTheEnd?: boolean
+}
+
+export interface ClusterSummary {
+  readonly line: string
+  readonly good: boolean
+  readonly book: Book
+}
+
+/** A table of flows that the load fills by half, and that two processes' connections fill up. */
+const MAP_SIZES = {
+  flows4: 81_920,
+  flows6: 65_536,
+  embryonic4: 65_536,
+  embryonic6: 16_384,
+  outbound4: 32_768,
+}
+/** From where the flood pretends to come. */
+const SPOOFED = '198.18.0.0/15'
+const COUNTERS_INTERVAL_MS = 1000
+/** So many incidents are shown, and the number of the others. */
+const SHOWN = 40
+const SAY_INTERVAL_MS = 10_000
+
+/** Builds the cluster, loads it, tries it. Rejects when a trial cannot be made: when a daemon does not start, for one. */
+export async function soakCluster(options: ClusterSoakOptions): Promise<ClusterSummary> {
+  const { seconds, seed, say } = options
+  say(`seed ${seed}, for ${seconds} s`)
+  const random = new Random(seed)
+  const book = new Book()
+  await using stage = await setStage({
+    prefix: `slt${process.pid}`,
+    examples: ['nodes'],
+    agents: false,
+    vxlan: true,
+    mapSizes: MAP_SIZES,
+  })
+  // What answers made-up addresses is lost without a word, as in the Internet.
+  const router = `${stage.cluster.prefix}-router`
+  execFileSync('ip', ['-n', router, 'route', 'add', 'blackhole', SPOOFED])
+  const programs = compilePrograms(stage.folder)
+  const otherBuild = buildOther(stage.folder)
+  const deployment = new Deployment(stage, book, programs)
+  await deployment.start('web', WEB_PODS)
+  await deployment.start('short', SHORT_PODS)
+  await deployment.start('fill', FILL_PODS)
+  const outsidePort = await deployment.startOutside()
+  await Promise.all(stage.daemons.map((daemon) => daemon.startUntilReady()))
+  await deployment.publish()
+
+  const load = new Load({ cluster: stage.cluster, book, programs, outsidePort, ...options })
+  const ground: Ground = { stage, book, random, deployment, programs, otherBuild, clients: load.requests }
+  const ending = new AbortController()
+  const counters = watchCounters(stage, book, load, { say, signal: ending.signal })
+  // Whatever fails first is told; the watch goes on until all is over.
+  counters.catch(() => undefined)
+  try {
+    await play(ground, options)
+    await load.finish(say)
+    await deployment.drained()
+  } finally {
+    ending.abort()
+  }
+  const drops = await counters
+  report(book, say)
+  for (const [node, counts] of drops) say(`${node} ended packets: ${dropsText(counts)}`)
+  return { line: summaryLine(book), good: isGood(book), book }
+}
+
+/** Both lanes, to the end of the time. */
+async function play(ground: Ground, options: ClusterSoakOptions): Promise<void> {
+  const { seconds } = options
+  const end = performance.now() + seconds * 1000
+  const plans = plan(seconds, ground.random)
+  const lanes = Object.keys(LANES) as Lane[]
+  await Promise.all(lanes.map((lane) => playLane(ground, options, plans[lane], end)))
+  await delay(Math.max(0, end - performance.now()))
+}
+
+async function playLane(
+  ground: Ground,
+  { seconds, toTheEnd = false, say }: ClusterSoakOptions,
+  trials: readonly TrialName[],
+  end: number,
+): Promise<void> {
+  const { book } = ground
+  for (const [index, name] of trials.entries()) {
+    // Evenly over the time, as far as it suffices.
+    const start = end - seconds * 1000 * (1 - index / trials.length)
+    await delay(Math.max(0, start - performance.now()))
+    if (!toTheEnd && performance.now() > end) {
+      say(`no time for ${trials.length - index} trials of ${new Set(trials.slice(index)).size} kinds`)
+      return
+    }
+    using _ = book.doing(name)
+    book.madeMore(name, await TRIALS[name](ground))
+  }
+}
+
+/** Looks at the counters of refusals, and says now and then how far all is, until it is told to end. The last counts. */
+async function watchCounters(
+  stage: Stage,
+  book: Book,
+  load: Load,
+  { say, signal }: { readonly say: (line: string) => void; readonly signal: AbortSignal },
+): Promise<ReadonlyMap<string, Drops>> {
+  const look = (): Map<string, Drops> =>
+    new Map(NODE_NAMES.map((name) => [name, dropsOf(stage.cluster.node(name))]))
+  const sum = (drops: ReadonlyMap<string, Drops>): number =>
+    [...drops.values()].reduce((total, one) => total + refusals(one), 0)
+  let last = look()
+  let said = performance.now()
+  for (let isOver = false; !isOver; ) {
+    await delay(COUNTERS_INTERVAL_MS, undefined, { signal }).catch(() => {
+      isOver = true
+    })
+    const drops = look()
+    book.rose({ at: Date.now(), count: sum(drops) - sum(last) })
+    last = drops
+    load.count()
+    if (performance.now() - said > SAY_INTERVAL_MS) {
+      said = performance.now()
+      say(`${summaryLine(book).replace('soak: ', '')} [${book.during.join(', ')}]`)
+    }
+  }
+  return last
+}
+
+function report(book: Book, say: (line: string) => void): void {
+  const refusedAt = book.incidents.filter(({ kind }) => kind === 'refused')
+  const others = book.incidents.filter(({ kind }) => kind !== 'refused')
+  for (const { kind, at, what, count, during } of [...others, ...refusedAt].slice(0, SHOWN)) {
+    const times = count === 1 ? '' : ` (${count} times)`
+    say(`${kind} at ${new Date(at).toISOString()}: ${what}${times}; during ${during.join(', ') || 'nothing'}`)
+  }
+  if (book.incidents.length > SHOWN) say(`and ${book.incidents.length - SHOWN} more`)
+}
