@@ -29,14 +29,19 @@ export interface ClusterSummary {
   readonly book: Book
 }
 
-/** A table of flows that the load fills by half, and that two processes' connections fill up. */
-const MAP_SIZES = {
-  flows4: 81_920,
+/**
+ * The table of flows holds what the load has open and closed lately, and room for fewer connections than the holders
+ * want: two entries a flow. Of a hundred requests 60 are flows of n1 in IPv4, for half a minute.
+ */
+const LOAD_SECONDS = 18
+const ROOM = 12_000
+const mapSizes = (rate: number) => ({
+  flows4: 2 * (rate * LOAD_SECONDS + ROOM),
   flows6: 65_536,
   embryonic4: 65_536,
   embryonic6: 16_384,
   outbound4: 32_768,
-}
+})
 /** From where the flood pretends to come. */
 const SPOOFED = '198.18.0.0/15'
 const COUNTERS_INTERVAL_MS = 1000
@@ -55,7 +60,7 @@ export async function soakCluster(options: ClusterSoakOptions): Promise<ClusterS
     examples: ['nodes'],
     agents: false,
     vxlan: true,
-    mapSizes: MAP_SIZES,
+    mapSizes: mapSizes(options.rate),
   })
   // What answers made-up addresses is lost without a word, as in the Internet.
   const router = `${stage.cluster.prefix}-router`

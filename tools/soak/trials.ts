@@ -20,7 +20,7 @@ const STARTING_MS_MAX = 1000
 /** Of a hundred kills, those that come while the daemon starts. */
 const WHILE_IT_STARTS = 30
 /** A process may have so many files, about, on a usual machine; and there are so many holders. */
-const HELD_EACH = 12_000
+const HELD_EACH = 10_000
 const HOLDERS = 2
 /** For as many requests as these the table stays full. */
 const REQUESTS_WHEN_FULL = 1000
