@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flood ADDRESS PORT COUNT [FIRST]
+ * flood ADDRESS PORT COUNT [FIRST RATE]
  *
  * Sends to a TCP port from addresses that are not ours, those of 198.18.0.0/15
  * (RFC 2544: for tests, routed nowhere): COUNT times a SYN, then an ACK that
  * guesses the number of the SYN-ACK it never sees. Addresses and ports are those
  * of the packets number FIRST to FIRST + COUNT - 1; no two of a billion are alike.
+ * RATE: SYNs a second; else as fast as they go.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define FIRST_SOURCE 0xc6120000u
 #define SOURCES (1u << 17)
@@ -78,16 +80,17 @@ int main(int argc, char **argv)
 	static struct mmsghdr messages[2 * BATCH];
 	static struct iovec vectors[2 * BATCH];
 	struct sockaddr_in target = { .sin_family = AF_INET };
-	unsigned int count, first, i, k;
+	unsigned int count, first, rate, i, k;
 	int raw;
 
-	if (argc < 4 || argc > 5 || inet_pton(AF_INET, argv[1], &target.sin_addr) != 1) {
-		fprintf(stderr, "usage: flood ADDRESS PORT COUNT [FIRST]\n");
+	if ((argc != 4 && argc != 6) || inet_pton(AF_INET, argv[1], &target.sin_addr) != 1) {
+		fprintf(stderr, "usage: flood ADDRESS PORT COUNT [FIRST RATE]\n");
 		return 2;
 	}
 	target.sin_port = htons(atoi(argv[2]));
 	count = strtoul(argv[3], NULL, 10);
-	first = argc == 5 ? strtoul(argv[4], NULL, 10) : 0;
+	first = argc == 6 ? strtoul(argv[4], NULL, 10) : 0;
+	rate = argc == 6 ? strtoul(argv[5], NULL, 10) : 0;
 	raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
 	if (raw < 0) {
 		perror("flood: socket");
@@ -117,6 +120,8 @@ int main(int argc, char **argv)
 			ack->tcp.check = checksum_of(ack);
 		}
 		send_all(raw, messages, 2 * batch);
+		if (rate)
+			usleep(batch * 1000000ull / rate);
 	}
 	return 0;
 }

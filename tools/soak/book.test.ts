@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Book, explain, isGood, summaryLine } from './book.ts'
+import { Book, isGood, summaryLine, unexplained } from './book.ts'
 
 function book(): Book {
   const made = new Book()
@@ -38,7 +38,7 @@ test('a refusal is good where a counter tells of it, and what else ends is lost'
   const told = book()
   told.failed('p4', 'ECONNREFUSED', 1000, 1001, 3)
   assert.ok(!isGood(told))
-  told.rose({ at: 1500, count: 3 })
+  told.rose({ from: 500, to: 1500, count: 3 })
   assert.ok(isGood(told))
   told.failed('p4', 'ECONNRESET', 1000, 1001)
   assert.equal(told.count('lost'), 1)
@@ -47,35 +47,36 @@ test('a refusal is good where a counter tells of it, and what else ends is lost'
 
 test('a counter explains each refusal once, and only those of its time', () => {
   const rises = [
-    { at: 10_000, count: 5 },
-    { at: 11_000, count: 1 },
+    { from: 9000, to: 10_000, count: 5 },
+    { from: 10_000, to: 11_000, count: 1 },
   ]
-  assert.equal(explain([{ at: 9000, count: 6 }], rises), 6)
-  assert.equal(explain([{ at: 9000, count: 7 }], rises), 6)
-  assert.equal(
-    explain(
-      [
-        { at: 9000, count: 4 },
-        { at: 10_500, count: 4 },
-      ],
+  const left = (...happened: readonly (readonly [at: number, count: number])[]): number =>
+    unexplained(
+      happened.map(([at, count]) => ({ at, count })),
       rises,
-    ),
-    6,
-  )
-  assert.equal(explain([{ at: 1000, count: 1 }], rises), 0)
-  assert.equal(explain([{ at: 20_000, count: 1 }], rises), 0)
+    ).reduce((sum, { count }) => sum + count, 0)
+  assert.equal(left([9000, 6]), 0)
+  assert.equal(left([9000, 7]), 1)
+  assert.equal(left([9000, 4], [10_500, 4]), 2)
+  assert.equal(left([13_500, 2]), 1)
+  assert.equal(left([1000, 1], [20_000, 2]), 3)
 })
 
-test('an incident says what was going on', () => {
+test('an incident says what was going on between its begin and its end', () => {
   const told = book()
-  {
-    using _ = told.doing('kills')
-    told.failed('p4', 'TIMEOUT', 0, 1)
-  }
-  told.failed('p4', 'TIMEOUT', 0, 1)
+  const over = told.begins('kills', 100)
+  told.begins('rollouts', 300)
+  over(200)
+  for (const [begun, ended] of [
+    [0, 99],
+    [0, 100],
+    [200, 299],
+    [150, 400],
+  ] as const)
+    told.failed('p4', 'TIMEOUT', begun, ended)
   assert.deepEqual(
     told.incidents.map(({ during }) => during),
-    [['kills'], []],
+    [[], ['kills'], ['kills'], ['kills', 'rollouts']],
   )
 })
 
@@ -86,7 +87,7 @@ test('the last line counts everything', () => {
   told.madeMore('kills', 2)
   told.madeMore('SYNs', 1_000_000)
   told.failed('p4', 'ECONNREFUSED', 1000, 1001, 17)
-  told.rose({ at: 1001, count: 17 })
+  told.rose({ from: 1, to: 1001, count: 17 })
   assert.equal(
     summaryLine(told),
     'soak: 612,345 requests, 34 downloads, 12 streams (1,234,567 datagrams), 100 kills, 0 upgrades, 0 rollouts, ' +

@@ -17,18 +17,26 @@ export interface Incident {
   readonly at: number
   readonly what: string
   readonly count: number
-  /** The trials that were under way. */
+  /** The trials that were under way between its begin and its end. */
   readonly during: readonly string[]
 }
 
-/** What a counter of refusals has risen by, between the look before and this one. */
+/** A trial, and when it was under way. */
+interface Doing {
+  readonly what: string
+  readonly from: number
+  until: number
+}
+
+/** What a counter of refusals has risen by, between two looks at it. */
 export interface Rise {
-  readonly at: number
+  readonly from: number
+  readonly to: number
   readonly count: number
 }
 
-/** How far apart a refusal and the look that finds it counted may be: looks are a second apart, on an idle machine. */
-const APART_MS = 4000
+/** How late a client may tell of a refusal that was counted: it may have had to wait for a processor. */
+const APART_MS = 3000
 
 interface Server {
   readonly group: Group
@@ -50,17 +58,21 @@ export class Book {
   readonly made = new Map<TrialName, number>()
   readonly incidents: Incident[] = []
   readonly #servers = new Map<number, Server>()
-  readonly #doing = new Set<string>()
+  readonly #doings: Doing[] = []
   readonly #rises: Rise[] = []
 
-  /** A trial is under way until what is returned is disposed of. */
-  doing(what: string): Disposable {
-    this.#doing.add(what)
-    return { [Symbol.dispose]: () => this.#doing.delete(what) }
+  /** A trial begins. It is under way until it is said to be over. */
+  begins(what: string, at: number): (at: number) => void {
+    const doing: Doing = { what, from: at, until: Number.POSITIVE_INFINITY }
+    this.#doings.push(doing)
+    return (end) => {
+      doing.until = end
+    }
   }
 
-  get during(): readonly string[] {
-    return [...this.#doing]
+  /** The trials that were under way at any moment of a time. */
+  during(from: number, to: number): readonly string[] {
+    return this.#doings.filter((doing) => doing.from <= to && doing.until >= from).map(({ what }) => what)
   }
 
   madeMore(name: TrialName, count: number): void {
@@ -86,13 +98,13 @@ export class Book {
     if (known?.group === group && begun <= known.until[traffic]) return
     const late = known === undefined ? '' : `, ${begun - known.until[traffic]} ms after it was over`
     const what = `${who}: ${group} was answered by server ${server} (${known?.group ?? 'nobody'}${late})`
-    this.#note('misdirected', begun, what, count)
+    this.#note('misdirected', begun, begun, what, count)
   }
 
   /** So many ended without all that was asked for. */
   failed(who: string, error: string, begun: number, ended: number, count = 1): void {
     const kind = error === 'ECONNREFUSED' ? 'refused' : 'lost'
-    this.#note(kind, ended, `${who}: ${error} after ${ended - begun} ms`, count)
+    this.#note(kind, begun, ended, `${who}: ${error} after ${ended - begun} ms`, count)
   }
 
   /** The counters of refusals have risen. */
@@ -101,41 +113,45 @@ export class Book {
   }
 
   count(kind: Incident['kind']): number {
-    return this.incidents.filter((one) => one.kind === kind).reduce((sum, { count }) => sum + count, 0)
+    return total(this.incidents.filter((one) => one.kind === kind))
   }
 
-  /** How many of the refusals a counter tells of. */
-  explained(): number {
-    return explain(
+  /** The refusals that no counter tells of: of each, how many. */
+  unexplained(): readonly Incident[] {
+    return unexplained(
       this.incidents.filter(({ kind }) => kind === 'refused'),
       this.#rises,
     )
   }
 
-  #note(kind: Incident['kind'], at: number, what: string, count: number): void {
-    this.incidents.push({ kind, at, what, count, during: this.during })
+  #note(kind: Incident['kind'], from: number, at: number, what: string, count: number): void {
+    this.incidents.push({ kind, at, what, count, during: this.during(from, at) })
   }
 }
 
-/** How many of these happenings have a rise of a counter at about their time for each. */
-export function explain(
-  happened: readonly { readonly at: number; readonly count: number }[],
+/** Those of the happenings for which no counter has risen at about their time; a rise of one is for one. */
+export function unexplained<T extends { readonly at: number; readonly count: number }>(
+  happened: readonly T[],
   rises: readonly Rise[],
-): number {
-  const left = rises.toSorted((a, b) => a.at - b.at).map(({ at, count }) => ({ at, count }))
-  let explained = 0
-  for (const one of happened.toSorted((a, b) => a.at - b.at)) {
-    let missing = one.count
-    for (const rise of left) {
-      if (missing === 0 || rise.at > one.at + APART_MS) break
-      if (rise.at < one.at - APART_MS) continue
-      const taken = Math.min(missing, rise.count)
-      rise.count -= taken
-      missing -= taken
-    }
-    explained += one.count - missing
-  }
-  return explained
+): readonly T[] {
+  const left = rises.toSorted((a, b) => a.to - b.to).map((rise) => ({ ...rise }))
+  return happened
+    .toSorted((a, b) => a.at - b.at)
+    .flatMap((one) => {
+      let missing = one.count
+      for (const rise of left) {
+        if (rise.to < one.at - APART_MS || rise.from > one.at + APART_MS) continue
+        const taken = Math.min(missing, rise.count)
+        rise.count -= taken
+        missing -= taken
+      }
+      return missing === 0 ? [] : [{ ...one, count: missing }]
+    })
+}
+
+/** The sum of their counts. */
+function total(incidents: readonly Incident[]): number {
+  return incidents.reduce((sum, { count }) => sum + count, 0)
 }
 
 const number = (value: number): string => value.toLocaleString('en-US')
@@ -143,6 +159,7 @@ const number = (value: number): string => value.toLocaleString('en-US')
 /** The last line of a soak. */
 export function summaryLine(book: Book): string {
   const { requests, downloads, streams, datagrams } = book.total
+  const refused = book.count('refused')
   const made = (name: TrialName): string => `${number(book.made.get(name) ?? 0)} ${name}`
   const names = ['kills', 'upgrades', 'rollouts', 'pods', 'SYNs', 'full tables'] as const
   return [
@@ -152,7 +169,7 @@ export function summaryLine(book: Book): string {
     .join(', ')
     .concat(
       `: ${number(book.count('lost'))} lost, ${number(book.count('misdirected'))} misdirected, `,
-      `${number(book.count('refused'))} refused (${number(book.explained())} explained)`,
+      `${number(refused)} refused (${number(refused - total(book.unexplained()))} explained)`,
     )
 }
 
@@ -161,7 +178,7 @@ export function isGood(book: Book): boolean {
   return (
     book.count('lost') === 0 &&
     book.count('misdirected') === 0 &&
-    book.count('refused') === book.explained() &&
+    book.unexplained().length === 0 &&
     book.total.requests > 0
   )
 }

@@ -3,7 +3,7 @@
 import { execFileSync } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { NODE_NAMES, type Stage, setStage } from '../cluster/index.ts'
-import { Book, isGood, summaryLine } from './book.ts'
+import { Book, type Incident, isGood, summaryLine } from './book.ts'
 import { buildOther } from './build.ts'
 import { Deployment } from './deployment.ts'
 import { type Drops, dropsOf, dropsText, refusals } from './kernel.ts'
@@ -11,7 +11,7 @@ import { Load } from './load.ts'
 import { compilePrograms } from './peers.ts'
 import { LANES, type Lane, plan, type TrialName } from './plan.ts'
 import { Random } from './random.ts'
-import { FILL_PODS, type Ground, SHORT_PODS, TRIALS, WEB_PODS } from './trials.ts'
+import { FILL_PODS, type Ground, SHORT_PODS, START_LIMIT_MS, TRIALS, WEB_PODS } from './trials.ts'
 
 export interface ClusterSoakOptions {
   readonly seconds: number
@@ -38,15 +38,16 @@ const ROOM = 12_000
 const mapSizes = (rate: number) => ({
   flows4: 2 * (rate * LOAD_SECONDS + ROOM),
   flows6: 65_536,
-  embryonic4: 65_536,
+  // As on a node, or a flood would turn it over faster than a busy machine lets a backend answer.
+  embryonic4: 131_072,
   embryonic6: 16_384,
   outbound4: 32_768,
 })
 /** From where the flood pretends to come. */
 const SPOOFED = '198.18.0.0/15'
 const COUNTERS_INTERVAL_MS = 1000
-/** So many incidents are shown, and the number of the others. */
-const SHOWN = 40
+/** Of refusals that nothing explains, so many are told; all are counted. */
+const SHOWN = 20
 const SAY_INTERVAL_MS = 10_000
 
 /** Builds the cluster, loads it, tries it. Rejects when a trial cannot be made: when a daemon does not start, for one. */
@@ -72,7 +73,7 @@ export async function soakCluster(options: ClusterSoakOptions): Promise<ClusterS
   await deployment.start('short', SHORT_PODS)
   await deployment.start('fill', FILL_PODS)
   const outsidePort = await deployment.startOutside()
-  await Promise.all(stage.daemons.map((daemon) => daemon.startUntilReady()))
+  await Promise.all(stage.daemons.map((daemon) => daemon.startUntilReady(START_LIMIT_MS)))
   await deployment.publish()
 
   const load = new Load({ cluster: stage.cluster, book, programs, outsidePort, ...options })
@@ -89,7 +90,7 @@ export async function soakCluster(options: ClusterSoakOptions): Promise<ClusterS
     ending.abort()
   }
   const drops = await counters
-  report(book, say)
+  for (const one of book.unexplained().slice(0, SHOWN)) say(`unexplained: ${incidentText(one)}`)
   for (const [node, counts] of drops) say(`${node} ended packets: ${dropsText(counts)}`)
   return { line: summaryLine(book), good: isGood(book), book }
 }
@@ -119,8 +120,9 @@ async function playLane(
       say(`no time for ${trials.length - index} trials of ${new Set(trials.slice(index)).size} kinds`)
       return
     }
-    using _ = book.doing(name)
+    const over = book.begins(name, Date.now())
     book.madeMore(name, await TRIALS[name](ground))
+    over(Date.now())
   }
 }
 
@@ -136,29 +138,36 @@ async function watchCounters(
   const sum = (drops: ReadonlyMap<string, Drops>): number =>
     [...drops.values()].reduce((total, one) => total + refusals(one), 0)
   let last = look()
+  let lookedAt = Date.now()
   let said = performance.now()
+  let told = 0
   for (let isOver = false; !isOver; ) {
     await delay(COUNTERS_INTERVAL_MS, undefined, { signal }).catch(() => {
       isOver = true
     })
     const drops = look()
-    book.rose({ at: Date.now(), count: sum(drops) - sum(last) })
-    last = drops
+    const now = Date.now()
+    book.rose({ from: lookedAt, to: now, count: sum(drops) - sum(last) })
+    ;[last, lookedAt] = [drops, now]
     load.count()
+    told = sayNew(book, told, say)
     if (performance.now() - said > SAY_INTERVAL_MS) {
       said = performance.now()
-      say(`${summaryLine(book).replace('soak: ', '')} [${book.during.join(', ')}]`)
+      say(`${summaryLine(book).replace('soak: ', '')} [${book.during(Date.now(), Date.now()).join(', ')}]`)
     }
   }
   return last
 }
 
-function report(book: Book, say: (line: string) => void): void {
-  const refusedAt = book.incidents.filter(({ kind }) => kind === 'refused')
-  const others = book.incidents.filter(({ kind }) => kind !== 'refused')
-  for (const { kind, at, what, count, during } of [...others, ...refusedAt].slice(0, SHOWN)) {
-    const times = count === 1 ? '' : ` (${count} times)`
-    say(`${kind} at ${new Date(at).toISOString()}: ${what}${times}; during ${during.join(', ') || 'nothing'}`)
+function incidentText({ kind, at, what, count, during }: Incident): string {
+  const times = count === 1 ? '' : ` (${count} times)`
+  return `${kind} at ${new Date(at).toISOString()}: ${what}${times}; during ${during.join(', ') || 'nothing'}`
+}
+
+/** Says what is new in the book and should never be; refusals are told when it is known which are explained. */
+function sayNew(book: Book, from: number, say: (line: string) => void): number {
+  for (const incident of book.incidents.slice(from)) {
+    if (incident.kind !== 'refused') say(incidentText(incident))
   }
-  if (book.incidents.length > SHOWN) say(`and ${book.incidents.length - SHOWN} more`)
+  return book.incidents.length
 }

@@ -133,9 +133,9 @@ export class Client {
 
   #hear(line: string): void {
     const [kind = '', ...words] = line.split(' ')
-    const [a = 0, b = 0, c = 0, d = 0] = words.map(Number)
+    const [a = 0, b = 0, c = 0, d = 0, e = 0] = words.map(Number)
     if (kind === 'from') this.#book.went(this.#traffic, this.#group(b), a, c, d, this.#who(b))
-    else if (kind === 'failed') this.#book.failed(this.#who(c, d), words[4] ?? '', a, b)
+    else if (kind === 'failed') this.#book.failed(this.#who(c, d, e), words[5] ?? '', a, b)
     else if (kind === 'so') this.#count(words.slice(1).map(Number))
   }
 
@@ -147,9 +147,10 @@ export class Client {
     return this.#targets[target]?.group ?? 'web'
   }
 
-  #who(target: number, server = 0): string {
-    const from = server === 0 ? '' : `, with server ${server}`
-    return `${this.name} to ${this.#targets[target]?.to}${from}`
+  #who(target: number, server = 0, port = 0): string {
+    const from = port === 0 ? '' : ` from port ${port}`
+    const by = server === 0 ? '' : `, with server ${server}`
+    return `${this.name}${from} to ${this.#targets[target]?.to}${by}`
   }
 }
 
@@ -211,6 +212,6 @@ export class Holder implements AsyncDisposable {
     const [a = 0, b = 0, c = 0, d = 0] = words.map(Number)
     if (kind === 'held') this.#heard.push({ held: a, refused: c, lost: Number(words[4]) })
     else if (kind === 'refused') this.#book.failed(this.#who, 'ECONNREFUSED', a, a, b)
-    else if (kind === 'failed') this.#book.failed(`${this.#who}, with server ${d}`, words[4] ?? '', a, b)
+    else if (kind === 'failed') this.#book.failed(`${this.#who}, with server ${d}`, words[5] ?? '', a, b)
   }
 }

@@ -19,9 +19,13 @@ const DOWN_MS_MAX = 500
 const STARTING_MS_MAX = 1000
 /** Of a hundred kills, those that come while the daemon starts. */
 const WHILE_IT_STARTS = 30
+/** A daemon starts beside a load that takes the machine. For telling a failure. */
+export const START_LIMIT_MS = 120_000
 /** A process may have so many files, about, on a usual machine; and there are so many holders. */
 const HELD_EACH = 10_000
 const HOLDERS = 2
+/** The rate at most: a flood that takes the machine shows nothing but that. */
+const SYNS_PER_SECOND = 20_000
 /** For as many requests as these the table stays full. */
 const REQUESTS_WHEN_FULL = 1000
 
@@ -62,7 +66,7 @@ async function kills(ground: Ground): Promise<number> {
       await delay(random.between(0, STARTING_MS_MAX))
       await daemon.kill()
     }
-    await daemon.startUntilReady()
+    await daemon.startUntilReady(START_LIMIT_MS)
     return again ? 2 : 1
   })
   return killed.reduce((sum, one) => sum + one, 0)
@@ -72,7 +76,7 @@ async function upgrades(ground: Ground): Promise<number> {
   const upgraded = await eachDaemon(ground, async (daemon) => {
     await daemon.stop()
     daemon.program = daemon.program === SLUICE ? ground.otherBuild : SLUICE
-    await daemon.startUntilReady()
+    await daemon.startUntilReady(START_LIMIT_MS)
   })
   return upgraded.length
 }
@@ -80,7 +84,7 @@ async function upgrades(ground: Ground): Promise<number> {
 async function flood({ stage, book, programs }: Ground): Promise<number> {
   const [to, count] = [NODES.n1.ipv4, amountEach('SYNs')]
   const first = book.made.get('SYNs') ?? 0
-  const argv = [programs.flood, to, SERVICES.web.nodePort, count, first].map(String)
+  const argv = [programs.flood, to, SERVICES.web.nodePort, count, first, SYNS_PER_SECOND].map(String)
   await stage.cluster.client.exec(argv as [string, ...string[]])
   return count
 }

@@ -10,7 +10,7 @@
  * server (of local ports of one's own: half and half of the latter). Says
  *
  *     from TIME TARGET SERVER COUNT    so many connections begun at that time went to that server
- *     failed BEGIN END TARGET SERVER WHAT
+ *     failed BEGIN END TARGET SERVER PORT WHAT    by which local port
  *     so far OFFERED ANSWERED SLOW OPEN
  *
  * Times are milliseconds since 1970, targets numbers from 0 on. SIGTERM: opens
@@ -95,9 +95,19 @@ static void end_request(struct request *request)
 	open_count--;
 }
 
+static uint16_t local_port(int fd)
+{
+	struct sockaddr_in6 own = {}; /* the port is at the same place in both families */
+	socklen_t length = sizeof(own);
+
+	getsockname(fd, (void *)&own, &length);
+	return ntohs(own.sin6_port);
+}
+
 static void fail(struct request *request, const char *what)
 {
-	printf("failed %lu %lu %u %u %s\n", request->begin, now_ms(), request->target, request->server, what);
+	printf("failed %lu %lu %u %u %u %s\n", request->begin, now_ms(), request->target, request->server,
+	       local_port(request->fd), what);
 	request->close_by = RESET_BY_CLIENT; /* never goes on in the background */
 	end_request(request);
 }

@@ -10,7 +10,7 @@
  *     held ANSWERED refused REFUSED lost LOST
  *
  * Lost is what ended otherwise than by an answer or a refusal; each is told,
- * too: `failed BEGIN END TARGET SERVER WHAT`, as ask.c does, and of refusals
+ * too: `failed BEGIN END TARGET SERVER 0 WHAT`, as ask.c does, and of refusals
  * `refused TIME COUNT` since the last time. Ends with its input, and with a reset
  * on each connection.
  */
@@ -40,7 +40,7 @@ static void drop(struct connection *one, int error, const char *what)
 		refused++;
 	} else {
 		lost++;
-		printf("failed %lu %lu %u %u %s\n", one->asked, now_ms(), one->target, one->server, what);
+		printf("failed %lu %lu %u %u 0 %s\n", one->asked, now_ms(), one->target, one->server, what);
 	}
 	if (one->state == STATE_HELD)
 		held--;

@@ -6,7 +6,7 @@
  * Each is to be answered, by the target, once, within SILENCE_MS. Says
  *
  *     from TIME TARGET SERVER COUNT    so many of the datagrams sent at that time went to that server
- *     failed BEGIN END TARGET SERVER WHAT
+ *     failed BEGIN END TARGET SERVER 0 WHAT
  *     so far SENT ANSWERED SLOW OPEN
  *
  * as ask.c does; `ECONNREFUSED` stands for one that was refused by an ICMP
@@ -53,7 +53,7 @@ static void tell_bucket(struct target *target)
 
 static void fail(const struct target *target, uint64_t begin, const char *what)
 {
-	printf("failed %lu %lu %u %u %s\n", begin, now_ms(), index_of(target), target->server, what);
+	printf("failed %lu %lu %u %u 0 %s\n", begin, now_ms(), index_of(target), target->server, what);
 }
 
 static void open_target(int epoll, const char *text)
