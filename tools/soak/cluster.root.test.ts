@@ -5,9 +5,9 @@ import { test } from 'node:test'
 import { soakCluster } from './cluster.ts'
 
 /** Of so long a soak it has the share, and the downloads; it takes as long as it takes. */
-const SECONDS = 24
+const SECONDS = 10
 /** A small machine has its share of processors for the rest. */
-const RATE = 400
+const RATE = 300
 
 test('kills, upgrades, rollouts, new pods, a flood and a full table under load: nothing is lost', async (t) => {
   const said: string[] = []

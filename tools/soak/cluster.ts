@@ -11,7 +11,15 @@ import { Load } from './load.ts'
 import { compilePrograms } from './peers.ts'
 import { LANES, type Lane, plan, type TrialName } from './plan.ts'
 import { Random } from './random.ts'
-import { FILL_PODS, type Ground, SHORT_PODS, START_LIMIT_MS, TRIALS, WEB_PODS } from './trials.ts'
+import {
+  FILL_PODS,
+  type Ground,
+  HELD_SECONDS,
+  SHORT_PODS,
+  START_LIMIT_MS,
+  TRIALS,
+  WEB_PODS,
+} from './trials.ts'
 
 export interface ClusterSoakOptions {
   readonly seconds: number
@@ -33,10 +41,10 @@ export interface ClusterSummary {
  * The table of flows holds what the load has open and closed lately, and room for fewer connections than the holders
  * want: two entries a flow. Of a hundred requests 60 are flows of n1 in IPv4, for half a minute.
  */
-const LOAD_SECONDS = 18
-const ROOM = 12_000
+const FLOWS_SECONDS = 18
+const ROOM_SECONDS = HELD_SECONDS * 0.6
 const mapSizes = (rate: number) => ({
-  flows4: 2 * (rate * LOAD_SECONDS + ROOM),
+  flows4: Math.ceil(2 * rate * (FLOWS_SECONDS + ROOM_SECONDS)),
   flows6: 65_536,
   // As on a node, or a flood would turn it over faster than a busy machine lets a backend answer.
   embryonic4: 131_072,
@@ -77,7 +85,16 @@ export async function soakCluster(options: ClusterSoakOptions): Promise<ClusterS
   await deployment.publish()
 
   const load = new Load({ cluster: stage.cluster, book, programs, outsidePort, ...options })
-  const ground: Ground = { stage, book, random, deployment, programs, otherBuild, clients: load.requests }
+  const ground: Ground = {
+    stage,
+    book,
+    random,
+    deployment,
+    programs,
+    otherBuild,
+    clients: load.requests,
+    rate: options.rate,
+  }
   const ending = new AbortController()
   const counters = watchCounters(stage, book, load, { say, signal: ending.signal })
   // Whatever fails first is told; the watch goes on until all is over.

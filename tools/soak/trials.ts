@@ -21,8 +21,8 @@ const STARTING_MS_MAX = 1000
 const WHILE_IT_STARTS = 30
 /** A daemon starts beside a load that takes the machine. For telling a failure. */
 export const START_LIMIT_MS = 120_000
-/** A process may have so many files, about, on a usual machine; and there are so many holders. */
-const HELD_EACH = 10_000
+/** The holders together hold as many connections as are requested in so long. A process has too few files for all of them. */
+export const HELD_SECONDS = 20
 const HOLDERS = 2
 /** The rate at most: a flood that takes the machine shows nothing but that. */
 const SYNS_PER_SECOND = 20_000
@@ -39,6 +39,8 @@ export interface Ground {
   readonly otherBuild: string
   /** Those that make requests. */
   readonly clients: readonly Client[]
+  /** Requests a second. */
+  readonly rate: number
 }
 
 export const TRIALS: Readonly<Record<TrialName, (ground: Ground) => Promise<number>>> = {
@@ -89,11 +91,12 @@ async function flood({ stage, book, programs }: Ground): Promise<number> {
   return count
 }
 
-async function fill({ stage, book, programs, clients }: Ground): Promise<number> {
+async function fill({ stage, book, programs, clients, rate }: Ground): Promise<number> {
   const to = nodePort('n1', 'fill', 4)
+  const each = Math.ceil((rate * HELD_SECONDS) / HOLDERS)
   await using holders = new AsyncDisposableStack()
   const all = Array.from({ length: HOLDERS }, () =>
-    holders.use(new Holder(book, stage.cluster.client, programs.hold, HELD_EACH, to)),
+    holders.use(new Holder(book, stage.cluster.client, programs.hold, each, to)),
   )
   const opened = await Promise.all(all.map((holder) => holder.opened()))
   const refused = opened.reduce((sum, one) => sum + one.refused, 0)
