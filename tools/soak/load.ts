@@ -5,7 +5,7 @@ import type { Book, Traffic } from './book.ts'
 import { clusterIP, nodePort, outside, type ServiceName } from './objects.ts'
 import { Client, type Programs, type Target } from './peers.ts'
 
-/** Who has no answer for so long has lost. A SYN that was lost twice is sent again after seven seconds, thrice: fifteen. */
+/** Who is connected and has no answer for so long has lost; how long to try to connect the kernel knows. */
 const SILENCE_MS = 40_000
 /** Connections of one client at a time; a daemon that leaves no processor to them must not make them pile up. */
 const AT_ONCE = 1000

@@ -4,7 +4,8 @@
  *
  * Opens RATE connections a second, AT_ONCE at most at a time, to the targets in
  * turn; asks on each for so many answers, in batches with an interval between
- * them. One on which nothing has come for SILENCE_MS has failed. PORTS: local
+ * them. One on which nothing has come for SILENCE_MS has failed, as has one that
+ * the kernel gives up to connect. PORTS: local
  * ports to use over and over, FIRST-LAST; `-`: the kernel's choice. A third of
  * the connections each is closed by the client, reset by it, and closed by the
  * server (of local ports of one's own: half and half of the latter). Says
@@ -248,8 +249,9 @@ static void fail_silent(void)
 
 	for (request = oldest; request; request = next) {
 		next = request->next;
-		if (now - request->heard > silence_ms)
-			fail(request, request->is_connected ? "SILENCE" : "TIMEOUT");
+		/* The kernel knows how long to try to connect. */
+		if (request->is_connected && now - request->heard > silence_ms)
+			fail(request, "SILENCE");
 	}
 }
 
