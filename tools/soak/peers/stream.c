@@ -51,9 +51,14 @@ static void tell_bucket(struct target *target)
 	target->bucket_count = 0;
 }
 
+static void fail_at(const struct target *target, uint64_t begin, uint64_t end, const char *what)
+{
+	printf("failed %lu %lu %u %u 0 %s\n", begin, end, index_of(target), target->server, what);
+}
+
 static void fail(const struct target *target, uint64_t begin, const char *what)
 {
-	printf("failed %lu %lu %u %u 0 %s\n", begin, now_ms(), index_of(target), target->server, what);
+	fail_at(target, begin, now_ms(), what);
 }
 
 static void open_target(int epoll, const char *text)
@@ -155,7 +160,7 @@ static void forget_old(struct target *target, uint64_t now)
 			break;
 		if (one->time && target->refused) {
 			target->refused--;
-			fail(target, one->time, "ECONNREFUSED");
+			fail_at(target, one->time, one->time, "ECONNREFUSED"); /* at once, though known late */
 		} else if (one->time) {
 			fail(target, one->time, "SILENCE");
 		}
