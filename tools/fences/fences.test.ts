@@ -22,6 +22,17 @@ test('every file keeps inside its fence', () => {
   assert.deepEqual(violations(sources(ROOT)), [])
 })
 
+test('every package that the program is given is imported by it', () => {
+  const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const imported = new Set(sources(ROOT).flatMap(({ text }) => importsOf(text)))
+  const isImported = (name: string): boolean =>
+    [...imported].some((specifier) => specifier === name || specifier.startsWith(`${name}/`))
+  assert.deepEqual(
+    Object.keys(dependencies).filter((name) => !isImported(name)),
+    [],
+  )
+})
+
 test('imports are found in all their forms, and not in comments or texts', () => {
   const text = `
     import { a } from './a.ts'
