@@ -19,6 +19,7 @@ import { after, before, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { mountsOfType } from 'libbpf-ts'
 import { CAPABILITIES } from './cli/requirements.ts'
+import { pinPath } from './dataplane/bpf/pins.ts'
 
 const MAIN = join(import.meta.dirname, 'main.ts')
 const PREFIX = `slt${process.pid}`
@@ -340,7 +341,7 @@ describe('clean-up', () => {
     for (const trace of [
       'tcx ingress link of device',
       'cgroup connect4 link',
-      `map ${BPF_ROOT}/v3/flows4`,
+      `map ${pinPath(BPF_ROOT, 'flows4')}`,
       'nft table inet sluice',
     ]) {
       assert.ok(stdout.includes(`removed ${trace}`), stdout)
