@@ -98,12 +98,15 @@ int getpeername_mapped(struct bpf_sock_addr *context)
 SEC("cgroup/sock_release")
 int sock_release(struct bpf_sock *socket)
 {
+	struct socket_key key;
+
 #if FAMILY == 6
 	/* A mapped address makes an IPv6 socket one of IPv4's; the other way round there is nothing. */
 	if (socket->family != AF_INET6)
 		return SOCKET_PASS;
 #endif
-	forget_socket(bpf_get_socket_cookie(socket));
+	key.cookie = bpf_get_socket_cookie(socket);
+	bpf_map_delete_elem(&sockets, &key);
 	return SOCKET_PASS;
 }
 

@@ -3,6 +3,7 @@
  * schedulers in our terms. Pure: a text that does not fit throws a `Refusal` that says what the option takes.
  */
 
+import { type AvailableScheduler, isAvailable } from '../model/schedulers.ts'
 import type { Scheduler } from '../model/types.ts'
 import { Refusal } from './refusal.ts'
 
@@ -30,7 +31,7 @@ const IPVS_SCHEDULERS: ReadonlyMap<string, Scheduler> = new Map([
 /** As commander hands them over. */
 export interface ReadProxyOptions {
   readonly proxyMode: ProxyMode | ForeignMode
-  readonly scheduler?: Scheduler
+  readonly scheduler?: AvailableScheduler
   /** As IPVS has it; empty as with kube-proxy: `rr`. */
   readonly ipvsScheduler?: string
 }
@@ -39,7 +40,7 @@ export interface ReadProxyOptions {
 export interface ProxyOptions {
   readonly proxyMode: ProxyMode
   /** For services that ask for none; undefined: the dataplane's own choice. */
-  readonly scheduler: Scheduler | undefined
+  readonly scheduler: AvailableScheduler | undefined
   /** What is otherwise than whoever gave the options may think, a sentence each, for the log. */
   readonly warnings: readonly string[]
 }
@@ -53,7 +54,7 @@ export function parseProxyMode(text: string): ReadProxyOptions['proxyMode'] {
 }
 
 export function proxyOptions({ proxyMode: mode, scheduler, ipvsScheduler }: ReadProxyOptions): ProxyOptions {
-  const auto = (text: string, mapped?: Scheduler): ProxyOptions => {
+  const auto = (text: string, mapped?: AvailableScheduler): ProxyOptions => {
     const warning = `--proxy-mode ${mode}: there is no such dataplane here, and one is chosen as with auto${text}`
     return { proxyMode: 'auto', scheduler: scheduler ?? mapped, warnings: [warning] }
   }
@@ -74,9 +75,10 @@ export function proxyOptions({ proxyMode: mode, scheduler, ipvsScheduler }: Read
   }
 }
 
-function ipvsSchedulerOf(name: string): { readonly used: Scheduler; readonly text: string } {
+function ipvsSchedulerOf(name: string): { readonly used: AvailableScheduler; readonly text: string } {
   const ours = IPVS_SCHEDULERS.get(name)
-  return ours === undefined
-    ? { used: 'round-robin', text: `; the scheduler ${name} is unknown here, and round-robin is used` }
-    : { used: ours, text: `; ${ours}, IPVS's ${name}` }
+  if (ours !== undefined && isAvailable(ours)) return { used: ours, text: `; ${ours}, IPVS's ${name}` }
+  const what =
+    ours === undefined ? `the scheduler ${name} is unknown here` : `${ours}, IPVS's ${name}, is not there yet`
+  return { used: 'round-robin', text: `; ${what}, and round-robin is used` }
 }

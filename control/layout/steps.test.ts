@@ -231,7 +231,6 @@ class Lab {
       targets,
       clock: () => this.now,
       onNewServices: () => {},
-      onNewBackends: () => {},
       onUdpBackendsGone: () => {},
     }
     const steps = syncServices(context, wishes)

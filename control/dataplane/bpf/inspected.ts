@@ -2,7 +2,7 @@
 import { LIST_KINDS, listId } from '../../layout/believed.ts'
 import { keyBytes, viewOf } from '../../layout/bytes.ts'
 import { FRONTEND_KINDS, MASQUERADES, SCHEDULERS } from '../../layout/entries.ts'
-import { type FamilyLayout, protocolOf } from '../../layout/family.ts'
+import { protocolOf } from '../../layout/family.ts'
 import {
   type Backend4,
   backendFlag,
@@ -97,8 +97,6 @@ export interface InspectedBackend {
   readonly lists: readonly ListKind[]
   readonly onNode: boolean
   readonly weight: number
-  /** Live ones: flows that the client has confirmed and no side closes, and sockets. */
-  readonly connections: number
   readonly generation: number
 }
 
@@ -146,16 +144,12 @@ export function decodeServices(
 }
 
 /** By service, then address and port; ids that were never used are left out. */
-export function decodeBackends(
-  mirrors: readonly Mirror[],
-  connectionsOf: (layout: FamilyLayout, id: number) => number,
-): InspectedBackend[] {
+export function decodeBackends(mirrors: readonly Mirror[]): InspectedBackend[] {
   const backends: InspectedBackend[] = []
   for (const mirror of mirrors) {
     for (let id = 1; id < mirror.backends.length; id++) {
       const entry = mirror.backend(id)
-      if (entry.state === backendState.FREE) continue
-      backends.push(decodeBackend(mirror, id, entry, connectionsOf(mirror.layout, id)))
+      if (entry.state !== backendState.FREE) backends.push(decodeBackend(mirror, id, entry))
     }
   }
   return backends.sort(compareBackends)
@@ -255,7 +249,7 @@ function decodeChoices({
   }
 }
 
-function decodeBackend(mirror: Mirror, id: number, entry: Backend4, connections: number): InspectedBackend {
+function decodeBackend(mirror: Mirror, id: number, entry: Backend4): InspectedBackend {
   const identity = mirror.names.get(entry.service)
   return {
     id,
@@ -271,7 +265,6 @@ function decodeBackend(mirror: Mirror, id: number, entry: Backend4, connections:
     lists: LIST_KINDS.filter(({ index }) => (entry.flags & (1 << index)) !== 0).map(({ name }) => name),
     onNode: (entry.flags & backendFlag.ON_NODE) !== 0,
     weight: entry.weight,
-    connections,
     generation: entry.generation,
   }
 }
