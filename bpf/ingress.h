@@ -109,7 +109,7 @@ static __always_inline bool advance_request(struct flow *flow, const struct pack
 	if (is_opening(packet)) {
 		/* The first retransmit may be loss on the way; the second is a backend that does not answer. */
 		if (flow->state == FLOW_STATE_NEW)
-			return flow->syns++ == 0 && serves(flow) && !is_stale(flow);
+			return flow->syns++ == 0 && serves(flow);
 		return flow->state == FLOW_STATE_REPLIED && serves(flow);
 	}
 	if (packet->tcp_flags & TCP_RST) {
@@ -124,46 +124,29 @@ static __always_inline bool advance_request(struct flow *flow, const struct pack
 	return true;
 }
 
-/* An answer to a flow that is over. The client would see an address that it never asked: the backend is told instead. */
-static __always_inline int end_late(const struct packet *packet, struct step *step)
-{
-	return end(step, DROP_REASON_NO_FLOW, packet->protocol == IPPROTO_UDP ? VERDICT_DROP : VERDICT_REJECT);
-}
-
-static __always_inline bool is_syn_ack(const struct packet *packet)
-{
-	return packet->protocol != IPPROTO_UDP && (packet->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK);
-}
-
-/* What an answer tells of a flow that is not confirmed yet. Returns enum drop_reason: none where it is to reach the client. */
-static __always_inline int advance_reply(struct flow *reply, const struct packet *packet)
+/* What an answer tells of a flow that is not confirmed yet. False when it must not reach the client. */
+static __always_inline bool advance_reply(struct flow *reply, const struct packet *packet)
 {
 	struct flow_key key;
 	struct flow *request;
 
 	twin_key(&key, reply);
 	request = find_flow(&embryonic, &key);
-	/*
-	 * Pushed out by others' flows, and perhaps made anew to another backend: the ACK of this SYN-ACK would be nobody's,
-	 * or that backend's. The client sends its SYN again.
-	 */
-	if (request ? !is_reverse(&request->to, &reply->key.tuple) : is_syn_ack(packet))
-		return DROP_REASON_NO_FLOW;
 	if (!request)
-		return DROP_REASON_NONE;
+		return true;
 	if (packet->protocol == IPPROTO_UDP) {
 		request->state = reply->state = FLOW_STATE_REPLIED;
-		return DROP_REASON_NONE;
+		return true;
 	}
 	if (packet->tcp_flags & TCP_RST) {
 		/* Refused: the next SYN is a new attempt. */
 		request->state = reply->state = FLOW_STATE_CLOSING;
-		return DROP_REASON_NONE;
+		return true;
 	}
-	if (is_syn_ack(packet)) {
+	if ((packet->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK)) {
 		request->sequence = packet->sequence;
 		request->state = reply->state = FLOW_STATE_REPLIED;
-		return DROP_REASON_NONE;
+		return true;
 	}
 	/*
 	 * An ACK for a SYN: the backend has a connection of this very tuple that
@@ -172,9 +155,15 @@ static __always_inline int advance_reply(struct flow *reply, const struct packet
 	 */
 	if (request->state == FLOW_STATE_NEW) {
 		request->state = reply->state = FLOW_STATE_COLLIDED;
-		return DROP_REASON_CHALLENGE_ACK;
+		return false;
 	}
-	return DROP_REASON_NONE;
+	return true;
+}
+
+/* An answer to a flow that is over. The client would see an address that it never asked: the backend is told instead. */
+static __always_inline int end_late(const struct packet *packet, struct step *step)
+{
+	return end(step, DROP_REASON_NO_FLOW, packet->protocol == IPPROTO_UDP ? VERDICT_DROP : VERDICT_REJECT);
 }
 
 /*
@@ -186,7 +175,6 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 	struct flow_key key;
 	struct flow *flow;
 	bool is_reply;
-	int reason;
 
 	if (!packet || !step)
 		return VERDICT_NEXT;
@@ -209,11 +197,8 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 	} else if (!(flow->flags & FLOW_FLAG_REQUEST)) {
 		if (flow->state == FLOW_STATE_COLLIDED)
 			return VERDICT_NEXT; /* the direct connection's */
-		reason = advance_reply(flow, packet);
-		if (reason == DROP_REASON_NO_FLOW)
-			return end_late(packet, step);
-		if (reason)
-			return end(step, reason, VERDICT_DROP);
+		if (!advance_reply(flow, packet))
+			return end(step, DROP_REASON_CHALLENGE_ACK, VERDICT_DROP);
 	} else if (is_held(flow)) {
 		return VERDICT_HOLD;
 	} else if (!advance_request(flow, packet)) {
