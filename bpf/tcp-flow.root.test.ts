@@ -384,6 +384,18 @@ for (const family of FAMILIES) {
       assert.equal(describe(old.reply('ACK').packet), 'tcp 10.96.0.10:80 > 10.244.1.2:4000 ACK')
     })
 
+    test('new ones are refused from the very moment that one found no room', () => {
+      using web = new Web({ [`flows${family}`]: 2 })
+      web.client(4000).shakeHands()
+      const caught = web.client(4001)
+      caught.shakeHands()
+      // Many times, for the clock to stand at odd and even milliseconds, and still in the moment of the failure.
+      for (let i = 0; i < 100; i++) {
+        caught.request('ACK')
+        assert.equal(web.client(5000 + i).request('SYN').verdict, 'redirect')
+      }
+    })
+
     test('half an entry is no entry: the reply side goes when the request side finds no room', () => {
       using web = new Web({ [`flows${family}`]: 3 })
       web.client(4000).shakeHands()

@@ -239,6 +239,13 @@ static __always_inline void promote_entry(struct flow *flow)
 	flow->flags = (flow->flags | FLOW_FLAG_CONFIRMED) & ~FLOW_FLAG_PROMOTED;
 }
 
+/* Odd, so never 0 ("never full"), and never ahead of the clock, which would make it long ago. */
+static __always_inline void note_full(void)
+{
+	state.full_at = (clock_ms() - 1) | 1;
+	count_drop(DROP_REASON_FLOWS_FULL);
+}
+
 /*
  * Moves a confirmed flow into `flows`. The entries in `embryonic` stay, marked:
  * a packet that missed in `flows` just before must not take the flow for a new
@@ -266,8 +273,7 @@ __noinline int promote(struct flow *unconfirmed, int closing)
 	if (error) {
 		taken = find_flow(&flows, &scratch->reply.key);
 		if (!taken) {
-			state.full_at = clock_ms() | 1;
-			count_drop(DROP_REASON_FLOWS_FULL);
+			note_full();
 			return 0;
 		}
 		if (!SAME(&taken->to, &scratch->reply.to)) {
@@ -277,8 +283,7 @@ __noinline int promote(struct flow *unconfirmed, int closing)
 	}
 	if (bpf_map_update_elem(&flows, &scratch->request.key, &scratch->request, BPF_ANY)) {
 		bpf_map_delete_elem(&flows, &scratch->reply.key);
-		state.full_at = clock_ms() | 1;
-		count_drop(DROP_REASON_FLOWS_FULL);
+		note_full();
 		return 0;
 	}
 	unconfirmed->flags |= FLOW_FLAG_PROMOTED;
