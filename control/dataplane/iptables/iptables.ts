@@ -21,7 +21,7 @@ const ATTEMPT_INTERVAL_MS = 100
 
 const CONTEXT_LINES = 3
 
-/** A command failed. `isBusy`: only for now, somebody else holds the lock; nothing can be concluded about what is there. */
+/** A command failed. `isBusy`: because somebody else holds the lock, so that nothing can be concluded about what is there. */
 export class IptablesError extends Error {
   readonly isBusy: boolean
 

@@ -14,7 +14,7 @@ export const LOCK_WAIT_SECONDS = '5'
 /** iptables' own; nft gives it also when the kernel refuses something. */
 const RESOURCE_PROBLEM = 4
 
-/** Whether a command failed only for now: somebody else holds the lock, or wrote at the same moment. */
+/** Whether a command failed because of somebody else, who holds the lock or wrote at the same moment: it may succeed again. */
 export function isBusy({ code, stderr }: CommandResult): boolean {
   // `flock` says nothing.
   return code === RESOURCE_PROBLEM && (stderr === '' || /\block\b|temporarily unavailable/i.test(stderr))
