@@ -35,11 +35,30 @@ export function removeTraces(traces: Traces): void {
   if (left.length > 0) throw new Error(`could not be removed: ${left.join(', ')}`)
 }
 
-/** The traces of clusters whose process was killed before it could clean up. */
+/** Tests and demo put their own process id into the names of what they make: `slt<pid>`, `sld<pid>`. */
+const OWNED_NAME = /^sl[a-z](\d+)/
+
+/** The process that made what has this name. */
+export function ownerOf(name: string): number | undefined {
+  const owner = OWNED_NAME.exec(name)?.[1]
+  return owner === undefined ? undefined : Number(owner)
+}
+
+/** Is there such a process? One that has ended and whose parent has not heard of it yet is none. */
+export function isAlive(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3) !== 'Z'
+  } catch {
+    return false
+  }
+}
+
+/** What those have left that were killed before they could clean up. */
 export function staleTraces(places: { readonly cgroup2: string; readonly bpffs: string }): Traces {
   const isStale = (name: string): boolean => {
-    const owner = /^sl[a-z](\d+)-/.exec(name)?.[1]
-    return owner !== undefined && !existsSync(`/proc/${owner}`)
+    const owner = ownerOf(name)
+    return owner !== undefined && !isAlive(owner)
   }
   const staleIn = (folder: string): string[] =>
     existsSync(folder) ? readdirSync(folder).filter(isStale) : []

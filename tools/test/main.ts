@@ -11,11 +11,14 @@ import type { TestFile } from './discover.ts'
 import { findTestFiles, selectTestFiles } from './discover.ts'
 import { runKernels } from './kernels.ts'
 import type { Inventory } from './leftovers.ts'
-import { leftProcesses, newSince, RUN_VARIABLE, takeInventory } from './leftovers.ts'
+import { endRun, leftProcesses, newSince, RUN_VARIABLE, takeInventory } from './leftovers.ts'
 import { parseOptions, type RunOptions, USAGE } from './options.ts'
 import type { Result } from './results.ts'
 import { casesLines, closingLine, detailLines, resultLine } from './results.ts'
 import { runFile } from './run-file.ts'
+
+/** Whoever ends a run by one of these has nothing left of it. */
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -29,6 +32,12 @@ const SETTLE_MS = 50
 async function main({ filters, except, kernels }: RunOptions): Promise<void> {
   const run = String(process.pid)
   process.env[RUN_VARIABLE] = run
+  for (const signal of SIGNALS) {
+    process.once(signal, () => {
+      endRun(run)
+      process.kill(process.pid, signal)
+    })
+  }
   const before = takeInventory()
   const results: Result[] = []
   const record = (result: Result): void => {
