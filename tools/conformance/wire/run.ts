@@ -144,9 +144,16 @@ function changesZone(row: WireRow): boolean {
   return 'steps' in row && row.steps.some((step) => 'zone' in step)
 }
 
-/** It changes what all rows share: the node, a daemon, the API server. */
+/**
+ * It changes what all rows share: the node, a daemon, the API server. Or it is of SCTP, whose packets are made and answered
+ * in this process: beside other rows it is so busy that answers take longer than they are waited for.
+ */
 function isAlone(row: WireRow): boolean {
-  return changesZone(row) || (!('steps' in row) && STORIES[row.id]?.alone === true)
+  return changesZone(row) || isOfSctp(row) || (!('steps' in row) && STORIES[row.id]?.alone === true)
+}
+
+function isOfSctp(row: WireRow): boolean {
+  return 'steps' in row && row.steps.some((step) => 'protocol' in step && step.protocol === 'SCTP')
 }
 
 function messageOf(error: unknown): string {
