@@ -59,11 +59,7 @@ async function request(
   { asker, member, target, probe, sctp }: Question,
   more: { readonly count: number; readonly timeoutMs: number },
 ): Promise<readonly Answer[]> {
-  if (probe.protocol === 'SCTP') {
-    const answers: Answer[] = []
-    while (answers.length < more.count) answers.push(await sctp.ask(member, target, more.timeoutMs))
-    return answers
-  }
+  if (probe.protocol === 'SCTP') return await sctp.ask(member, target, more)
   return await member.request({
     to: formatSocketAddress(target),
     protocol: probe.protocol === 'UDP' ? 'udp' : 'tcp',

@@ -48,6 +48,8 @@ export class SctpNetwork implements Disposable {
   readonly #tags = new Map<string, number>()
   readonly #ports: ReadonlySet<number>
   #lastPort = FIRST_PORT
+  /** Resolves when all who came so far have asked. */
+  #lastTurn = Promise.resolve()
 
   /** @param ports where pods serve */
   private constructor(ports: readonly number[]) {
@@ -60,8 +62,30 @@ export class SctpNetwork implements Disposable {
     return network
   }
 
-  /** An association, a question, its answer, and the end of it. */
+  /**
+   * Asks several times, one client after the other: two that took turns would be given every second backend, each of them
+   * always the same.
+   */
   async ask(
+    member: Member,
+    target: { readonly address: string; readonly port: number },
+    { count, timeoutMs }: { readonly count: number; readonly timeoutMs: number },
+  ): Promise<readonly Answer[]> {
+    const before = this.#lastTurn
+    const turn = Promise.withResolvers<void>()
+    this.#lastTurn = turn.promise
+    await before
+    try {
+      const answers: Answer[] = []
+      while (answers.length < count) answers.push(await this.#askOnce(member, target, timeoutMs))
+      return answers
+    } finally {
+      turn.resolve()
+    }
+  }
+
+  /** An association, a question, its answer, and the end of it. */
+  async #askOnce(
     member: Member,
     target: { readonly address: string; readonly port: number },
     timeoutMs: number,
