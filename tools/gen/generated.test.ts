@@ -42,7 +42,7 @@ suite('generated codecs', () => {
 
   test('the sizes of the maps are those of their codecs', () => {
     const sizes = new Map<string, number>(codecs.map(([name, codec]) => [name, codec.size]))
-    for (const integer of [8, 16, 32, 64]) sizes.set(`u${integer}`, integer / 8)
+    for (const bits of [8, 16, 32, 64]) for (const sign of ['u', 'i']) sizes.set(`${sign}${bits}`, bits / 8)
     for (const [name, map] of Object.entries(generated.maps)) {
       if (map.keyType !== '') assert.equal(sizes.get(map.keyType), map.keySize, `key of ${name}`)
       if (map.valueType !== '') assert.equal(sizes.get(map.valueType), map.valueSize, `value of ${name}`)
