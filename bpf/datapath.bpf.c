@@ -98,15 +98,12 @@ int getpeername_mapped(struct bpf_sock_addr *context)
 SEC("cgroup/sock_release")
 int sock_release(struct bpf_sock *socket)
 {
-	struct socket_key key;
-
 #if FAMILY == 6
 	/* A mapped address makes an IPv6 socket one of IPv4's; the other way round there is nothing. */
 	if (socket->family != AF_INET6)
 		return SOCKET_PASS;
 #endif
-	key.cookie = bpf_get_socket_cookie(socket);
-	bpf_map_delete_elem(&sockets, &key);
+	forget_socket(bpf_get_socket_cookie(socket));
 	return SOCKET_PASS;
 }
 

@@ -25,6 +25,7 @@ static __always_inline void touch(struct flow *flow, const struct packet *packet
 	if (flow->state == FLOW_STATE_NEW)
 		flow->state = FLOW_STATE_ESTABLISHED; /* a reply's side: the first answer */
 	if (packet->tcp_flags & (TCP_FIN | TCP_RST)) {
+		end_load(flow);
 		flow->state = FLOW_STATE_CLOSING;
 		if (packet->tcp_flags & TCP_RST)
 			flow->reset = 1;
@@ -46,19 +47,6 @@ static __always_inline int hold(struct __sk_buff *skb)
 static __always_inline bool serves(const struct flow *flow)
 {
 	return flow->flags & FLOW_FLAG_DIRECT || backend_serves(flow->backend, flow->generation);
-}
-
-/* Does neither side of this flow close? */
-__noinline int is_open(struct flow *flow)
-{
-	struct flow_key key;
-	struct flow *twin;
-
-	if (!flow || flow->state == FLOW_STATE_CLOSING)
-		return 0;
-	twin_key(&key, flow);
-	twin = find_flow(&flows, &key);
-	return twin && twin->state != FLOW_STATE_CLOSING;
 }
 
 /* Does a request's UDP flow go on to the backend that is gone, its service having nobody else? */
@@ -368,6 +356,7 @@ static __always_inline int decide_request(struct __sk_buff *skb, struct packet *
 			touch(flow, packet);
 			return VERDICT_STEP;
 		}
+		end_load(flow);
 		forget_flow(flow, &packet->key);
 	}
 	__builtin_memset(step, 0, sizeof(*step));

@@ -197,6 +197,29 @@ static __always_inline struct socket *find_socket(__u64 cookie)
 	return socket && socket->cookie == cookie ? socket : NULL;
 }
 
+/* What a socket is connected to, or sent to last, from now on. */
+static __noinline void keep_socket(struct socket *socket)
+{
+	struct socket_key key = { .cookie = socket->cookie };
+	struct socket *before = find_socket(key.cookie);
+
+	if (before)
+		count_load(before->backend, before->generation, -1);
+	if (!bpf_map_update_elem(&sockets, &key, socket, BPF_ANY))
+		count_load(socket->backend, socket->generation, 1);
+}
+
+static __always_inline void forget_socket(__u64 cookie)
+{
+	struct socket_key key = { .cookie = cookie };
+	struct socket *socket = find_socket(cookie);
+
+	if (!socket)
+		return;
+	count_load(socket->backend, socket->generation, -1);
+	bpf_map_delete_elem(&sockets, &key);
+}
+
 static __always_inline struct socket_peer_key peer_key(__u64 cookie, addr_t address, __be16 port, bool is_backend)
 {
 	struct socket_peer_key key = {
@@ -300,8 +323,8 @@ static __always_inline int connect_socket(struct bpf_sock_addr *context, enum sp
 	struct peer peer = peer_of(context, spelling);
 	struct backend backend = {};
 	struct frontend frontend;
-	struct socket_key key;
 	struct socket socket;
+	__u64 cookie;
 	__u64 netns_cookie;
 	enum call call;
 	__u32 id;
@@ -311,13 +334,13 @@ static __always_inline int connect_socket(struct bpf_sock_addr *context, enum sp
 		return call == CALL_PASS ? SOCKET_PASS : SOCKET_REFUSE;
 	if (!frontend.service)
 		return answer_self_test(context, &peer);
-	key.cookie = bpf_get_socket_cookie(context);
-	id = balance_socket(&frontend, &peer, key.cookie, netns_cookie, &backend);
+	cookie = bpf_get_socket_cookie(context);
+	id = balance_socket(&frontend, &peer, cookie, netns_cookie, &backend);
 	if (!id)
 		return SOCKET_REFUSE;
-	fill_socket(&socket, key.cookie, netns_cookie, &peer, &backend, id);
+	fill_socket(&socket, cookie, netns_cookie, &peer, &backend, id);
 	socket.connected = 1;
-	bpf_map_update_elem(&sockets, &key, &socket, BPF_ANY);
+	keep_socket(&socket);
 	set_peer(context, spelling, backend.address, backend.port);
 	return SOCKET_PASS;
 }
@@ -384,7 +407,7 @@ static __always_inline int send_datagram(struct bpf_sock_addr *context)
 	struct backend backend = {};
 	struct frontend frontend;
 	struct socket socket;
-	struct socket_key key;
+	__u64 cookie;
 	__u64 netns_cookie;
 	bool has_other;
 	enum call call;
@@ -393,17 +416,17 @@ static __always_inline int send_datagram(struct bpf_sock_addr *context)
 	call = judge_call(context, &frontend, &peer, &netns_cookie);
 	if (call != CALL_BALANCE || !frontend.service)
 		return call == CALL_REFUSE ? SOCKET_REFUSE : SOCKET_PASS;
-	key.cookie = bpf_get_socket_cookie(context);
-	if (reuse_backend(context, key.cookie, &peer, frontend.service, &has_other))
+	cookie = bpf_get_socket_cookie(context);
+	if (reuse_backend(context, cookie, &peer, frontend.service, &has_other))
 		return SOCKET_PASS;
-	id = balance_socket(&frontend, &peer, key.cookie, netns_cookie, &backend);
+	id = balance_socket(&frontend, &peer, cookie, netns_cookie, &backend);
 	if (!id)
 		return SOCKET_REFUSE;
 	if (has_other) {
-		note_socket_peer(key.cookie, &peer, &backend, id);
+		note_socket_peer(cookie, &peer, &backend, id);
 	} else {
-		fill_socket(&socket, key.cookie, netns_cookie, &peer, &backend, id);
-		bpf_map_update_elem(&sockets, &key, &socket, BPF_ANY);
+		fill_socket(&socket, cookie, netns_cookie, &peer, &backend, id);
+		keep_socket(&socket);
 	}
 	set_peer(context, SPELLING_NATIVE, backend.address, backend.port);
 	return SOCKET_PASS;

@@ -66,6 +66,7 @@ static long sweep_flow(void *map, struct flow_key *entry, struct flow *flow, voi
 		else
 			remember(flow, &key);
 	}
+	end_load(flow);
 	bpf_map_delete_elem(map, &key);
 	sweeping.expired++;
 	if (twin) {

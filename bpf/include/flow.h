@@ -232,6 +232,26 @@ __noinline int find_source_port(struct flow *request)
 	return 0;
 }
 
+/* Does neither side of this flow close? */
+__noinline int is_open(struct flow *flow)
+{
+	struct flow_key key;
+	struct flow *twin;
+
+	if (!flow || flow->state == FLOW_STATE_CLOSING)
+		return 0;
+	twin_key(&key, flow);
+	twin = find_flow(&flows, &key);
+	return twin && twin->state != FLOW_STATE_CLOSING;
+}
+
+/* A confirmed flow ends, or begins to: its backend has one connection less, if it has not been told before. */
+static __always_inline void end_load(struct flow *flow)
+{
+	if (is_open(flow))
+		count_load(flow->backend, flow->generation, -1);
+}
+
 static __always_inline void promote_entry(struct flow *flow)
 {
 	flow->state = FLOW_STATE_ESTABLISHED;
@@ -286,6 +306,8 @@ __noinline int promote(struct flow *unconfirmed, int closing)
 		note_full();
 		return 0;
 	}
+	if (!error && !closing)
+		count_load(unconfirmed->backend, unconfirmed->generation, 1);
 	unconfirmed->flags |= FLOW_FLAG_PROMOTED;
 	twin = find_flow(&embryonic, &scratch->reply.key);
 	if (twin)

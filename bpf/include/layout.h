@@ -85,8 +85,8 @@ enum masquerade {
 };
 
 /*
- * Those of IPVS, and what they go by, are of the kernel's net/netfilter/ipvs/ip_vs_rr.c, _sh.c, _dh.c and _mh.c;
- * which backend is in which slot is the control plane's to say.
+ * Those of IPVS, and what they go by, are of the kernel's net/netfilter/ipvs/ip_vs_rr.c, _wrr.c, _sh.c, _dh.c,
+ * _mh.c, _lc.c, _wlc.c, _sed.c and _nq.c; which backend is in which slot is the control plane's to say.
  */
 enum scheduler {
 	SCHEDULER_ROUND_ROBIN,

@@ -29,6 +29,7 @@
 #define cluster_ips CONCAT(cluster_ips, FAMILY)
 #define backend_slots CONCAT(backend_slots, FAMILY)
 #define backends CONCAT(backends, FAMILY)
+#define backend_loads CONCAT(backend_loads, FAMILY)
 #define affinities CONCAT(affinity, FAMILY)
 #define source_ranges CONCAT(source_ranges, FAMILY)
 #define local_cidrs CONCAT(local_cidrs, FAMILY)
@@ -63,6 +64,7 @@ MAP(lists, BPF_MAP_TYPE_ARRAY, 1 << 17, PREALLOC, __u32, struct list);
 MAP(cursors, BPF_MAP_TYPE_ARRAY, 1 << 17, PREALLOC, __u32, __u64);
 MAP(backend_slots, BPF_MAP_TYPE_ARRAY, 1 << 21, PREALLOC, __u32, __u32);
 MAP(backends, BPF_MAP_TYPE_ARRAY, 1 << 20, PREALLOC, __u32, struct backend);
+MAP(backend_loads, BPF_MAP_TYPE_ARRAY, 1 << 20, PREALLOC, __u32, __s32);
 MAP(affinities, BPF_MAP_TYPE_LRU_HASH, 1 << 17, PREALLOC, struct affinity_key, struct affinity);
 MAP(source_ranges, BPF_MAP_TYPE_LPM_TRIE, 1 << 16, ON_DEMAND, struct source_range_key, __u32);
 MAP(local_cidrs, BPF_MAP_TYPE_LPM_TRIE, 16, ON_DEMAND, struct local_cidr_key, __u32);

@@ -9,6 +9,8 @@
 #include "scratch.h"
 #include "stats.h"
 
+#define LOADS_SCANNED 64
+
 /* Copies `found` out, then makes sure that it still was what was looked for. */
 static __always_inline bool copy_frontend(struct frontend *frontend, const struct frontend *found,
 					  const struct frontend_key *key)
@@ -204,6 +206,23 @@ static __always_inline void keep_affinity(const struct request *request, __u32 i
 	bpf_map_update_elem(&affinities, &key, &affinity, BPF_ANY);
 }
 
+/*
+ * The live connections of a backend: confirmed flows that no side closes, and sockets. Counted for one use of the id
+ * alone. Two packets that end a flow at once may count it twice; the control plane compares the counts with the tables
+ * and mends them.
+ */
+static __always_inline void count_load(__u32 id, __u32 generation, __s32 change)
+{
+	struct backend *backend = bpf_map_lookup_elem(&backends, &id);
+	__s32 *load;
+
+	if (!id || !backend || backend->generation != generation)
+		return;
+	load = bpf_map_lookup_elem(&backend_loads, &id);
+	if (load)
+		__sync_fetch_and_add(load, change);
+}
+
 /* A step of a hash. Each bit of it depends on all bits of the words so far: who takes it modulo a small number sees the last. */
 static __always_inline __u32 mix(__u32 hash, __u32 word)
 {
@@ -262,10 +281,67 @@ static __always_inline __u32 socket_hash(const struct request *request, __u64 co
 	return request->scheduler == SCHEDULER_MAGLEV ? mix_cookie(hash, cookie) : hash;
 }
 
-/* Which of `count` slots is next; `count` when there is no telling. */
-static __always_inline __u32 next_turn(struct request *request, __u32 count)
+/* Does the scheduler go by how many connections the backends have? */
+static __always_inline bool is_by_load(const struct request *request)
 {
-	__u32 list = request->list;
+	switch (request->scheduler) {
+	case SCHEDULER_LEAST_CONNECTION:
+	case SCHEDULER_WEIGHTED_LEAST_CONNECTION:
+	case SCHEDULER_SHORTEST_EXPECTED_DELAY:
+	case SCHEDULER_NEVER_QUEUE:
+		return true;
+	}
+	return false;
+}
+
+/* Connections that a backend has; with those schedulers that look ahead, the one in question too. */
+static __always_inline __u64 load_of(__u32 scheduler, __s32 connections)
+{
+	__u64 load = connections > 0 ? connections : 0; /* below 0 for a moment: see count_load() */
+
+	return scheduler == SCHEDULER_SHORTEST_EXPECTED_DELAY || scheduler == SCHEDULER_NEVER_QUEUE ? load + 1 : load;
+}
+
+/*
+ * The slot of the backend that has least to do: of up to LOADS_SCANNED slots from `turn` on, so that a list of any
+ * length costs the same. Where several have as little, turn goes round. As ip_vs_lc.c, _wlc.c and _sed.c, which
+ * compare the load divided by the weight; and _nq.c, whose idle ones come before all. Returns the slot's place in the
+ * list. (Global: the verifier walks it once.)
+ */
+__noinline int least_loaded(__u32 scheduler, __u32 first, __u32 count, __u32 turn)
+{
+	__u64 load, least = 0, weight, weight_of_least = 0;
+	struct backend *backend;
+	__u32 best = turn, slot, *id;
+	__s32 *connections;
+
+	for (__u32 i = 0; i < LOADS_SCANNED && i < count; i++) {
+		slot = first + turn;
+		id = bpf_map_lookup_elem(&backend_slots, &slot);
+		if (!id)
+			return best;
+		backend = bpf_map_lookup_elem(&backends, id);
+		connections = bpf_map_lookup_elem(&backend_loads, id);
+		if (!backend || !connections)
+			return best;
+		load = load_of(scheduler, *connections);
+		if (scheduler == SCHEDULER_NEVER_QUEUE && load == 1)
+			return turn;
+		weight = scheduler == SCHEDULER_LEAST_CONNECTION ? 1 : backend->weight;
+		if (!weight_of_least || load * weight_of_least < least * weight) {
+			best = turn;
+			least = load;
+			weight_of_least = weight;
+		}
+		turn = turn + 1 < count ? turn + 1 : 0;
+	}
+	return best;
+}
+
+/* Which of `count` slots is next; `count` when there is no telling. */
+static __always_inline __u32 next_turn(struct request *request, __u32 first, __u32 count)
+{
+	__u32 list = request->list, turn;
 	__u64 *cursor;
 
 	if (is_hashed(request))
@@ -273,7 +349,10 @@ static __always_inline __u32 next_turn(struct request *request, __u32 count)
 	if (request->scheduler == SCHEDULER_RANDOM)
 		return bpf_get_prandom_u32() % count;
 	cursor = bpf_map_lookup_elem(&cursors, &list);
-	return cursor ? __sync_fetch_and_add(cursor, 1) % count : count;
+	if (!cursor)
+		return count;
+	turn = __sync_fetch_and_add(cursor, 1) % count;
+	return is_by_load(request) ? least_loaded(request->scheduler, first, count, turn) : turn;
 }
 
 /*
@@ -293,7 +372,7 @@ static __always_inline __u32 next_backend(struct request *request, struct backen
 	*count = first_and_count >> 32;
 	if (!*count)
 		return 0;
-	turn = next_turn(request, *count);
+	turn = next_turn(request, first_and_count, *count);
 	if (turn >= *count)
 		return 0;
 	slot = (__u32)first_and_count + turn;

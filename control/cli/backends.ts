@@ -6,7 +6,18 @@ import { counted, endpointText, jsonText, NONE, passes, serviceText } from './na
 import type { BackendOptions } from './options.ts'
 import { table } from './table.ts'
 
-const HEADS = ['SERVICE', 'PROTOCOL', 'BACKEND', 'STATE', 'LISTS', 'PLACE', 'WEIGHT', 'ID', 'GENERATION']
+const HEADS = [
+  'SERVICE',
+  'PROTOCOL',
+  'BACKEND',
+  'STATE',
+  'LISTS',
+  'PLACE',
+  'WEIGHT',
+  'CONNECTIONS',
+  'ID',
+  'GENERATION',
+]
 
 /** The backends that the filters let pass, in the order in which they come. */
 export function backendsText(
@@ -25,6 +36,7 @@ export function backendsText(
     fact.lists.join(', ') || NONE,
     fact.onNode ? 'this node' : 'elsewhere',
     fact.weight,
+    fact.connections,
     fact.id,
     fact.generation,
   ])
@@ -56,6 +68,7 @@ function backendJson(fact: BackendFact): unknown {
     lists: fact.lists,
     onNode: fact.onNode,
     weight: fact.weight,
+    connections: fact.connections,
     generation: fact.generation,
   }
 }

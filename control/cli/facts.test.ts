@@ -176,6 +176,7 @@ const backend = (over: Partial<BackendFact> = {}): BackendFact => ({
   lists: ['cluster', 'local'],
   onNode: true,
   weight: 1,
+  connections: 3,
   generation: 7,
   ...over,
 })
@@ -194,10 +195,10 @@ describe('backends', () => {
     assert.equal(
       backendsText([backend(), draining, orphan], { ...ALL, state: undefined, output: 'table' }),
       `
-SERVICE           PROTOCOL  BACKEND          STATE     LISTS           PLACE      WEIGHT  ID  GENERATION
-default/web:http  TCP       10.244.1.2:8080  active    cluster, local  this node       1   1           7
-default/web:http  TCP       10.244.2.2:8080  draining  -               elsewhere       1   3          12
--                 -         10.244.1.2:8080  gone      -               this node       1   2           7
+SERVICE           PROTOCOL  BACKEND          STATE     LISTS           PLACE      WEIGHT  CONNECTIONS  ID  GENERATION
+default/web:http  TCP       10.244.1.2:8080  active    cluster, local  this node       1            3   1           7
+default/web:http  TCP       10.244.2.2:8080  draining  -               elsewhere       1            3   3          12
+-                 -         10.244.1.2:8080  gone      -               this node       1            3   2           7
 
 3 backends
 `.slice(1),
@@ -232,6 +233,7 @@ default/web:http  TCP       10.244.2.2:8080  draining  -               elsewhere
           lists: [],
           onNode: false,
           weight: 1,
+          connections: 3,
           generation: 12,
         },
       ],

@@ -66,6 +66,8 @@ export interface BackendFact {
   readonly lists: readonly ListKind[]
   readonly onNode: boolean
   readonly weight: number
+  /** Live ones, as `Scheduler`s that go by load count them. */
+  readonly connections: number
   readonly generation: number
 }
 

@@ -26,7 +26,7 @@ import { PROXY_MODES, parseProxyMode } from '../config/proxy-mode.ts'
 import { Refusal } from '../config/refusal.ts'
 import { type ReadRunOptions, runOptions, sourceTexts } from '../config/run-options.ts'
 import { SOCKET_ANNOTATION, SOCKET_MODES } from '../model/pod-sockets.ts'
-import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
+import { SCHEDULERS } from '../model/schedulers.ts'
 import { errorText, HINTS } from './hints.ts'
 import {
   DEVICE_SPECS,
@@ -142,7 +142,7 @@ function addRun(program: Command, commands: Commands): void {
       option(
         '--scheduler <NAME>',
         'how a backend is picked where the Service does not say (default: round-robin, with iptables random)',
-      ).choices(AVAILABLE_SCHEDULERS),
+      ).choices(SCHEDULERS),
     )
     .addOption(option('--ipvs-scheduler <NAME>', 'the same for --proxy-mode ipvs, by the names of IPVS'))
     .addOption(bpfRootOption())

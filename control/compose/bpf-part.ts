@@ -8,7 +8,7 @@ import { Sweeper } from '../dataplane/bpf/sweeper.ts'
 import { UdpTranslations } from '../dataplane/netfilter/udp-translations.ts'
 import { layoutOf } from '../layout/family.ts'
 import type { Logger } from '../log.ts'
-import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
+import { SCHEDULERS } from '../model/schedulers.ts'
 import type { ModelSettings } from '../model/settings.ts'
 import type { Family } from '../model/types.ts'
 import { defaultPacing } from '../sync/parts.ts'
@@ -27,6 +27,7 @@ import { takeOverFromIptables } from './takeover.ts'
 
 const SWEEP_INTERVAL_MS = 1000
 const CHECK_INTERVAL_MS = 5000
+const RECOUNT_INTERVAL_MS = 60_000
 const NETFILTER_INTERVAL_MS = 30_000
 
 /**
@@ -35,7 +36,7 @@ const NETFILTER_INTERVAL_MS = 30_000
  */
 export async function startBpfPart({ options, source, log, clock }: PartOptions): Promise<DataplanePart> {
   checkKernel()
-  const { bpfRoot } = options
+  const { bpfRoot, attach } = options
   const hadMount = hasOwnMount()
   const cgroupRoot = await prepareMounts(options, log)
   const settings = packetSettings(options)
@@ -46,7 +47,6 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
     throw error
   })
   const { families } = dataplane
-  const { attach } = options
   const attachments = new Attachments({ object: dataplane, families, bpfRoot, cgroupRoot, attach, log })
   dataplane.onProgramsReplaced(() => attachments.programsReplaced())
   const way = attachments.kind === 'tcx' ? 'tcx links' : 'clsact filters, which live with the device'
@@ -105,6 +105,7 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
       { name: 'the look at the drop counters', intervalMs: SWEEP_INTERVAL_MS, act: async () => drops.look() },
       { name: 'the repair of netfilter', intervalMs: NETFILTER_INTERVAL_MS, act: () => netfilter.ensure() },
       { name: 'the check of the attachments', intervalMs: CHECK_INTERVAL_MS, act: () => attachments.check() },
+      recount(dataplane),
       { name: 'the look at sockets', intervalMs: CHECK_INTERVAL_MS, act: () => sockets.repeat() },
     ],
     idle: async () => {
@@ -120,8 +121,16 @@ export async function startBpfPart({ options, source, log, clock }: PartOptions)
   }
 }
 
+function recount(dataplane: BpfDataplane): Repetition {
+  return {
+    name: 'the recount of connections',
+    intervalMs: RECOUNT_INTERVAL_MS,
+    act: () => dataplane.mendLoads(),
+  }
+}
+
 function modelOf({ model, scheduler = 'round-robin' }: PartOptions['options']): ModelSettings {
-  return { ...model, scheduler, schedulers: AVAILABLE_SCHEDULERS }
+  return { ...model, scheduler, schedulers: SCHEDULERS }
 }
 
 /** Processes of the node are one part of the traffic: without them the rest still works, and `check` tries again. */

@@ -3,7 +3,6 @@
  * schedulers in our terms. Pure: a text that does not fit throws a `Refusal` that says what the option takes.
  */
 
-import { type AvailableScheduler, isAvailable } from '../model/schedulers.ts'
 import type { Scheduler } from '../model/types.ts'
 import { Refusal } from './refusal.ts'
 
@@ -31,7 +30,7 @@ const IPVS_SCHEDULERS: ReadonlyMap<string, Scheduler> = new Map([
 /** As commander hands them over. */
 export interface ReadProxyOptions {
   readonly proxyMode: ProxyMode | ForeignMode
-  readonly scheduler?: AvailableScheduler
+  readonly scheduler?: Scheduler
   /** As IPVS has it; empty as with kube-proxy: `rr`. */
   readonly ipvsScheduler?: string
 }
@@ -40,7 +39,7 @@ export interface ReadProxyOptions {
 export interface ProxyOptions {
   readonly proxyMode: ProxyMode
   /** For services that ask for none; undefined: the dataplane's own choice. */
-  readonly scheduler: AvailableScheduler | undefined
+  readonly scheduler: Scheduler | undefined
   /** What is otherwise than whoever gave the options may think, a sentence each, for the log. */
   readonly warnings: readonly string[]
 }
@@ -54,7 +53,7 @@ export function parseProxyMode(text: string): ReadProxyOptions['proxyMode'] {
 }
 
 export function proxyOptions({ proxyMode: mode, scheduler, ipvsScheduler }: ReadProxyOptions): ProxyOptions {
-  const auto = (text: string, mapped?: AvailableScheduler): ProxyOptions => {
+  const auto = (text: string, mapped?: Scheduler): ProxyOptions => {
     const warning = `--proxy-mode ${mode}: there is no such dataplane here, and one is chosen as with auto${text}`
     return { proxyMode: 'auto', scheduler: scheduler ?? mapped, warnings: [warning] }
   }
@@ -75,10 +74,9 @@ export function proxyOptions({ proxyMode: mode, scheduler, ipvsScheduler }: Read
   }
 }
 
-function ipvsSchedulerOf(name: string): { readonly used: AvailableScheduler; readonly text: string } {
+function ipvsSchedulerOf(name: string): { readonly used: Scheduler; readonly text: string } {
   const ours = IPVS_SCHEDULERS.get(name)
-  if (ours !== undefined && isAvailable(ours)) return { used: ours, text: `; ${ours}, IPVS's ${name}` }
-  const what =
-    ours === undefined ? `the scheduler ${name} is unknown here` : `${ours}, IPVS's ${name}, is not there yet`
-  return { used: 'round-robin', text: `; ${what}, and round-robin is used` }
+  return ours === undefined
+    ? { used: 'round-robin', text: `; the scheduler ${name} is unknown here, and round-robin is used` }
+    : { used: ours, text: `; ${ours}, IPVS's ${name}` }
 }

@@ -5,7 +5,7 @@
  */
 
 import { SOCKET_MODES } from '../model/pod-sockets.ts'
-import { AVAILABLE_SCHEDULERS } from '../model/schedulers.ts'
+import { SCHEDULERS } from '../model/schedulers.ts'
 import { parseGlobs } from './device-options.ts'
 import type { Field, Values } from './fields.ts'
 import { DURATION, type Kind, oneOf, SIZES, TEXTS, text } from './kinds.ts'
@@ -77,7 +77,7 @@ export const SLUICE = {
     'host',
   ),
   scheduler: own(
-    oneOf(AVAILABLE_SCHEDULERS),
+    oneOf(SCHEDULERS),
     '--scheduler',
     'how a backend is picked where the Service does not say; usually round-robin, with iptables random',
   ),

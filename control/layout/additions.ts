@@ -36,6 +36,8 @@ export interface AdditionPlan extends Plan {
   readonly unchanged: number
   /** Service ids that are about to be put to use: their counters start from zero. */
   readonly newServices: readonly number[]
+  /** Backend ids of which the same is true. */
+  readonly newBackends: readonly number[]
   /** Service ports that got no id: why, and their Service. */
   readonly refused: readonly { readonly key: ServiceKey; readonly message: string }[]
 }
@@ -98,6 +100,7 @@ class AdditionPlanner {
   readonly #changes: ServiceChange[] = []
   readonly #refused: { key: ServiceKey; message: string }[] = []
   readonly #newServices: number[] = []
+  readonly #newBackends: number[] = []
   #unchanged = 0
   readonly #frontendBits: Batch
   readonly #backendBits: Batch
@@ -157,6 +160,7 @@ class AdditionPlanner {
       changes: this.#changes,
       unchanged: this.#unchanged,
       newServices: this.#newServices,
+      newBackends: this.#newBackends,
       refused: this.#refused,
       batches: [
         this.#frontendBits,
@@ -260,6 +264,7 @@ class AdditionPlanner {
   #newBackendId(record: ServiceRecord): number {
     const id = this.#believed.backendIds.allocate(this.#now)
     record.backends.push(id)
+    this.#newBackends.push(id)
     return id
   }
 

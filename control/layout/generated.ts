@@ -1826,6 +1826,22 @@ export const maps = {
     keyType: 'affinityKey6',
     valueType: 'affinity6',
   },
+  backend_loads4: {
+    type: 'array',
+    keySize: 4,
+    valueSize: 4,
+    maxEntries: 1048576,
+    keyType: 'u32',
+    valueType: 'i32',
+  },
+  backend_loads6: {
+    type: 'array',
+    keySize: 4,
+    valueSize: 4,
+    maxEntries: 1048576,
+    keyType: 'u32',
+    valueType: 'i32',
+  },
   backend_slots4: {
     type: 'array',
     keySize: 4,

@@ -22,7 +22,7 @@ const HASHES = ['frontends', 'nodeports', 'cluster_ips', 'source_ranges'] as con
 export const GROWING_MAPS: ReadonlySet<string> = new Set([
   ...Object.keys(BY_SERVICE),
   ...familyLayouts.flatMap(({ number }) =>
-    ['backends', 'backend_slots', ...HASHES].map((name) => `${name}${number}`),
+    ['backends', 'backend_loads', 'backend_slots', ...HASHES].map((name) => `${name}${number}`),
   ),
 ])
 
@@ -67,6 +67,7 @@ export function fillsOf(families: readonly Believed[], entries: (map: string) =>
     const counts = mirror.hashCounts
     return [
       fill('backends', backendIds.used),
+      fill('backend_loads', backendIds.used),
       fill('backend_slots', slots.used),
       ...HASHES.map((name) => fill(name, counts[name])),
     ]

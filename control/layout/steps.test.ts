@@ -231,6 +231,7 @@ class Lab {
       targets,
       clock: () => this.now,
       onNewServices: () => {},
+      onNewBackends: () => {},
       onUdpBackendsGone: () => {},
     }
     const steps = syncServices(context, wishes)

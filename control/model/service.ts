@@ -8,7 +8,7 @@ import type { FrontendKey } from './claims.ts'
 import { readHealthCheckNodePort } from './health-checks.ts'
 import { isName, NAME_RULE } from './name.ts'
 import { isPort, isProtocol } from './port.ts'
-import { isAvailable, isScheduler, SCHEDULERS } from './schedulers.ts'
+import { isScheduler, SCHEDULERS } from './schedulers.ts'
 import type {
   Family,
   Frontend,
@@ -293,13 +293,9 @@ function readScheduler(service: Service, complain: Complain): Scheduler | undefi
   const wanted = service.annotations[SCHEDULER_ANNOTATION]
   if (wanted === undefined) return undefined
   const field = `metadata.annotations[${SCHEDULER_ANNOTATION}]`
-  if (!isScheduler(wanted)) {
-    const known = SCHEDULERS.join(', ')
-    complain(field, `${JSON.stringify(wanted)} is no scheduler; the default is used; there are ${known}`)
-    return undefined
-  }
-  if (isAvailable(wanted)) return wanted
-  complain(field, `${wanted} is not available yet; the default is used`)
+  if (isScheduler(wanted)) return wanted
+  const known = SCHEDULERS.join(', ')
+  complain(field, `${JSON.stringify(wanted)} is no scheduler; the default is used; there are ${known}`)
   return undefined
 }
 

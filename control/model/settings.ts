@@ -1,7 +1,7 @@
 /** What the model must know of the configuration. Whoever reads the configuration has checked it. */
 
 import { parseCidr } from './address.ts'
-import { AVAILABLE_SCHEDULERS } from './schedulers.ts'
+import { SCHEDULERS } from './schedulers.ts'
 import type { Family, Scheduler } from './types.ts'
 
 /** A range of each family that has one; canonical text. */
@@ -57,7 +57,7 @@ export const DEFAULT_MODEL_SETTINGS: ModelSettings = {
   nodePortAddresses: [],
   localhostNodePorts: true,
   scheduler: 'round-robin',
-  schedulers: AVAILABLE_SCHEDULERS,
+  schedulers: SCHEDULERS,
 }
 
 /** What tells local pods from others: the setting, and the node's own part in it. */

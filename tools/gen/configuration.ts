@@ -82,6 +82,9 @@ mapSizes: { flows4: 1048576, flows6: 1048576 }
 | --- | --- | --- | --- |
 `
 
+/** As biome.json has it. */
+const LINE_WIDTH = 110
+
 export function emitConfigurationPage(): string {
   const fields = [...fieldsOf(KUBE_PROXY)].map(([path, field]) => fieldLine(path.join('.'), field))
   const own = Object.entries<Field<unknown>>(SLUICE).map(([name, { flag, normal, means }]) => {
@@ -114,9 +117,13 @@ export function emitConfigurationSchema(): string {
   return `${withShortLists(JSON.stringify(schema, null, 2))}\n`
 }
 
-/** Lists of texts on one line, as the formatter has them. */
+/** Lists of texts on one line where they fit, as the formatter has them. */
 function withShortLists(json: string): string {
-  return json.replace(/\[\s+("[^\]]*")\s+\]/g, (_, items: string) => `[${items.replace(/,\s+/g, ', ')}]`)
+  return json.replace(/^.*\[\s+("[^\]]*")\s+\]/gm, (long, items: string) => {
+    const start = long.slice(0, long.indexOf('[\n'))
+    const short = `${start}[${items.replace(/,\s+/g, ', ')}]`
+    return short.length <= LINE_WIDTH ? short : long
+  })
 }
 
 function fieldLine(

@@ -169,6 +169,7 @@ export class Datapath implements Disposable {
   readonly cursors: TypedMap<number, bigint>
   readonly backendSlots: TypedMap<number, number>
   readonly backends: TypedMap<number, layout.Backend4>
+  readonly backendLoads: TypedMap<number, number>
   readonly affinities: TypedMap<layout.AffinityKey4, layout.Affinity4>
   readonly sourceRanges: TypedMap<layout.SourceRangeKey4, number>
   readonly flows: TypedMap<layout.FlowKey4, layout.Flow4>
@@ -199,6 +200,7 @@ export class Datapath implements Disposable {
     this.cursors = shared('cursors', u64)
     this.backendSlots = own('backend_slots', u32, u32)
     this.backends = own('backends', u32, codecs.backend)
+    this.backendLoads = own('backend_loads', u32, u32)
     this.affinities = own('affinity', codecs.affinityKey, codecs.affinity)
     this.sourceRanges = own('source_ranges', codecs.sourceRangeKey, u32)
     this.flows = own('flows', codecs.flowKey, codecs.flow)

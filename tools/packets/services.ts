@@ -24,6 +24,8 @@ export interface BackendFields {
   readonly endpoint: string
   /** Whether the endpoint is on this node; it is when left out. */
   readonly onNode?: boolean
+  /** 1 when left out. */
+  readonly weight?: number
 }
 
 export interface ServiceFields {
@@ -160,7 +162,7 @@ export class ServiceWriter {
     this.#datapath.backends.set(id, { ...backend, ...change })
   }
 
-  #addBackend(service: number, { endpoint, onNode }: BackendFields): Backend {
+  #addBackend(service: number, { endpoint, onNode, weight = 1 }: BackendFields): Backend {
     const id = ++this.#backends
     const generation = ++this.#generations
     const { address, port } = parseEndpoint(endpoint, this.#datapath.family)
@@ -172,7 +174,7 @@ export class ServiceWriter {
       flags: IN_CLUSTER | (onNode ? IN_LOCAL | ON_NODE : 0),
       service,
       generation,
-      weight: 1,
+      weight,
     })
     this.#datapath.setFilterBit('backend', address)
     return { id, endpoint, generation }

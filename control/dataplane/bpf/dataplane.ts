@@ -15,6 +15,7 @@ import type { Dataplane, Restored, SyncReport } from '../dataplane.ts'
 import { copyMap, usedIn } from './copy-map.ts'
 import { type Ended, readEnded } from './ended.ts'
 import { FamilyPart, type PartReport } from './family-part.ts'
+import { LoadRecount } from './load-recount.ts'
 import { writeLocalCidrs } from './local-cidrs.ts'
 import { type Datapath, type DatapathOptions, openDatapath, type ProgramName } from './objects.ts'
 import { removeMapPins } from './pins.ts'
@@ -37,6 +38,7 @@ export interface BpfDataplaneOptions extends DatapathOptions {
 interface Running {
   readonly datapath: Datapath
   readonly parts: readonly FamilyPart[]
+  readonly recounts: readonly LoadRecount[]
 }
 
 export class BpfDataplane implements Dataplane {
@@ -59,7 +61,7 @@ export class BpfDataplane implements Dataplane {
     const datapath = openDatapath(this.#options)
     try {
       const parts = this.#adopt(datapath)
-      this.#running = { datapath, parts }
+      this.#running = { datapath, parts, recounts: parts.map((part) => this.#recountOf(part)) }
       if (datapath.tooSmall.size > 0) await this.#grow(datapath.tooSmall)
       const counts = parts.map(({ believed }) => believed.counts())
       const sum = (name: 'services' | 'backends') => counts.reduce((total, count) => total + count[name], 0)
@@ -189,6 +191,23 @@ export class BpfDataplane implements Dataplane {
     })
   }
 
+  /** See `LoadRecount`. Returns how many counts of connections were mended. */
+  async mendLoads(): Promise<number> {
+    let mended = 0
+    for (const recount of this.#started().recounts) mended += await recount.look()
+    return mended
+  }
+
+  #recountOf({ believed }: FamilyPart): LoadRecount {
+    const { number } = believed.mirror.layout
+    return new LoadRecount({
+      believed,
+      flows: () => this.map(`flows${number}`),
+      sockets: () => this.map(`sockets${number}`),
+      loads: () => this.map(`backend_loads${number}`),
+    })
+  }
+
   /** Balances again where a handover to netfilter was not brought to its end. True if there was one. */
   endDraining(): boolean {
     const { datapath, parts } = this.#started()
@@ -232,6 +251,7 @@ export class BpfDataplane implements Dataplane {
         targets: this.#options.wrapTargets?.(targets, layout.family) ?? targets,
         clock,
         serviceCidrs: serviceCidrMemory(datapath.map('filter').memory(), layout),
+        onNewBackends: (ids) => clearCounters(this.map(`backend_loads${layout.number}`), ids),
         onNewServices: (ids) => clearCounters(datapath.map('service_stats'), ids),
         onUdpBackendsGone: (backends) => this.#udpBackendsGone(backends),
       })
@@ -291,7 +311,10 @@ export class BpfDataplane implements Dataplane {
 function capacitiesOf(datapath: Datapath, { number }: FamilyLayout, services: number): Capacities {
   return {
     services,
-    backends: datapath.map(`backends${number}`).maxEntries,
+    backends: Math.min(
+      datapath.map(`backends${number}`).maxEntries,
+      datapath.map(`backend_loads${number}`).maxEntries,
+    ),
     slots: datapath.map(`backend_slots${number}`).maxEntries,
   }
 }
@@ -355,7 +378,7 @@ function bitmap(memory: Uint8Array): Target {
   }
 }
 
-/** The counters of a service id start anew with the service. */
+/** The counters of an id start anew with its use. */
 function clearCounters(stats: BpfMap, ids: readonly number[]): void {
   if (ids.length === 0) return
   const keys = new Uint8Array(ids.length * 4)

@@ -25,6 +25,8 @@ export interface FamilyPartOptions {
   readonly serviceCidrs: Uint8Array
   /** Service ids that are about to be used for another service. */
   readonly onNewServices: (ids: readonly number[]) => void
+  /** Backend ids that are about to be used for another backend. */
+  readonly onNewBackends: (ids: readonly number[]) => void
   /** These UDP backends serve no more, and the kernel says so. */
   readonly onUdpBackendsGone: (backends: readonly GoneBackend[]) => void
 }

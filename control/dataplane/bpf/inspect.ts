@@ -81,7 +81,10 @@ class PinnedInspector implements Inspector {
   }
 
   backends(): readonly InspectedBackend[] {
-    return decodeBackends(readKernel(this.#layouts, (name) => this.#map(name)))
+    return decodeBackends(
+      readKernel(this.#layouts, (name) => this.#map(name)),
+      (layout, id) => this.#load(layout, id),
+    )
   }
 
   *flows(): IterableIterator<InspectedFlow> {
@@ -122,6 +125,14 @@ class PinnedInspector implements Inspector {
     const map = this.#kernel.openPinnedMap(pinPath(this.#root, name), { readOnly: true })
     this.#open.set(name, map)
     return map
+  }
+
+  /** The live connections of a backend. */
+  #load({ number: suffix }: FamilyLayout, id: number): number {
+    const key = new Uint8Array(4)
+    viewOf(key).setUint32(0, id, true)
+    const value = this.#map(`backend_loads${suffix}`).lookup(key)
+    return value === undefined ? 0 : Math.max(0, viewOf(value).getInt32(0, true))
   }
 
   #counters(id: number): Counters {

@@ -2,7 +2,7 @@
 import { LIST_KINDS, listId } from '../../layout/believed.ts'
 import { keyBytes, viewOf } from '../../layout/bytes.ts'
 import { FRONTEND_KINDS, MASQUERADES, SCHEDULERS } from '../../layout/entries.ts'
-import { protocolOf } from '../../layout/family.ts'
+import { type FamilyLayout, protocolOf } from '../../layout/family.ts'
 import {
   type Backend4,
   backendFlag,
@@ -97,6 +97,8 @@ export interface InspectedBackend {
   readonly lists: readonly ListKind[]
   readonly onNode: boolean
   readonly weight: number
+  /** Live ones: flows that the client has confirmed and no side closes, and sockets. */
+  readonly connections: number
   readonly generation: number
 }
 
@@ -144,12 +146,16 @@ export function decodeServices(
 }
 
 /** By service, then address and port; ids that were never used are left out. */
-export function decodeBackends(mirrors: readonly Mirror[]): InspectedBackend[] {
+export function decodeBackends(
+  mirrors: readonly Mirror[],
+  connectionsOf: (layout: FamilyLayout, id: number) => number,
+): InspectedBackend[] {
   const backends: InspectedBackend[] = []
   for (const mirror of mirrors) {
     for (let id = 1; id < mirror.backends.length; id++) {
       const entry = mirror.backend(id)
-      if (entry.state !== backendState.FREE) backends.push(decodeBackend(mirror, id, entry))
+      if (entry.state === backendState.FREE) continue
+      backends.push(decodeBackend(mirror, id, entry, connectionsOf(mirror.layout, id)))
     }
   }
   return backends.sort(compareBackends)
@@ -249,7 +255,7 @@ function decodeChoices({
   }
 }
 
-function decodeBackend(mirror: Mirror, id: number, entry: Backend4): InspectedBackend {
+function decodeBackend(mirror: Mirror, id: number, entry: Backend4, connections: number): InspectedBackend {
   const identity = mirror.names.get(entry.service)
   return {
     id,
@@ -265,6 +271,7 @@ function decodeBackend(mirror: Mirror, id: number, entry: Backend4): InspectedBa
     lists: LIST_KINDS.filter(({ index }) => (entry.flags & (1 << index)) !== 0).map(({ name }) => name),
     onNode: (entry.flags & backendFlag.ON_NODE) !== 0,
     weight: entry.weight,
+    connections,
     generation: entry.generation,
   }
 }

@@ -19,6 +19,8 @@ export interface SyncContext {
   readonly clock: () => number
   /** Service ids that are about to be used for another service. */
   readonly onNewServices: (ids: readonly number[]) => void
+  /** Backend ids that are about to be used for another backend. */
+  readonly onNewBackends: (ids: readonly number[]) => void
   /** These UDP backends serve no more, and the kernel says so. */
   readonly onUdpBackendsGone: (backends: readonly GoneBackend[]) => void
 }
@@ -64,6 +66,7 @@ function add(context: SyncContext, wishes: readonly ServiceWish[], outcome: Sync
   const { believed, targets, clock } = context
   const plan = planAdditions(believed, wishes, clock())
   context.onNewServices(plan.newServices)
+  context.onNewBackends(plan.newBackends)
   const result = carryOut(plan, believed.mirror, targets)
   settleAdditions(believed, plan, clock())
   outcome.unchanged += plan.unchanged

@@ -13,6 +13,7 @@ export const SMALL_MAPS: Readonly<Record<string, number>> = {
   services: 1024,
   ...ofBothFamilies({
     affinity: 1024,
+    backend_loads: 4096,
     backend_slots: 8192,
     backends: 4096,
     cluster_ips: 1024,
