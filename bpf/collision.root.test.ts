@@ -31,6 +31,12 @@ for (const family of FAMILIES) {
     return new TcpConversation(node, { device: PORT1, client: CLIENT, frontend })
   }
 
+  /** Every unconfirmed flow began that much earlier. */
+  function letPass({ datapath: { embryonic } }: TestNode, ms: number): void {
+    for (const [key, flow] of [...embryonic.entries()])
+      embryonic.set(key, { ...flow, created: (flow.created - ms) >>> 0 })
+  }
+
   /** Both directions of a connection that is up, in one line. */
   function exchange(connection: TcpConversation): string {
     const there = connection.request('ACK')
@@ -106,13 +112,23 @@ for (const family of FAMILIES) {
     test('what nobody answered for half a minute is in nobody’s way', () => {
       using node = nodeWithTwins([POD])
       talk(node, '10.96.0.10:80').request('SYN')
-      const { embryonic } = node.datapath
-      for (const [key, flow] of [...embryonic.entries()])
-        embryonic.set(key, { ...flow, created: (flow.created - 30_001) >>> 0 })
+      letPass(node, 30_001)
       const other = talk(node, '10.96.0.11:80')
       other.shakeHands()
       assert.equal(other.clientPortSeen, 4000)
       assert.equal(exchange(other), `tcp ${CLIENT} > ${POD} ACK | tcp 10.96.0.11:80 > ${CLIENT} ACK`)
+    })
+
+    test('nor is it for one that came later when its client tries again and again', () => {
+      using node = nodeWithTwins([POD])
+      const [one, other] = [talk(node, '10.96.0.10:80'), talk(node, '10.96.0.11:80')]
+      one.request('SYN')
+      letPass(node, 31_000)
+      other.shakeHands()
+      assert.equal(other.clientPortSeen, 4000)
+      for (let i = 0; i < 3; i++) one.request('SYN')
+      assert.equal(exchange(other), `tcp ${CLIENT} > ${POD} ACK | tcp 10.96.0.11:80 > ${CLIENT} ACK`)
+      assert.ok(one.clientPortSeen >= FIRST_PORT, String(one.clientPortSeen))
     })
 
     test('what was confirmed and is swept is in nobody’s way', () => {

@@ -97,7 +97,7 @@ static __always_inline bool advance_request(struct flow *flow, const struct pack
 	if (is_opening(packet)) {
 		/* The first retransmit may be loss on the way; the second is a backend that does not answer. */
 		if (flow->state == FLOW_STATE_NEW)
-			return flow->syns++ == 0 && serves(flow);
+			return flow->syns++ == 0 && serves(flow) && !is_stale(flow);
 		return flow->state == FLOW_STATE_REPLIED && serves(flow);
 	}
 	if (packet->tcp_flags & TCP_RST) {
@@ -112,29 +112,46 @@ static __always_inline bool advance_request(struct flow *flow, const struct pack
 	return true;
 }
 
-/* What an answer tells of a flow that is not confirmed yet. False when it must not reach the client. */
-static __always_inline bool advance_reply(struct flow *reply, const struct packet *packet)
+/* An answer to a flow that is over. The client would see an address that it never asked: the backend is told instead. */
+static __always_inline int end_late(const struct packet *packet, struct step *step)
+{
+	return end(step, DROP_REASON_NO_FLOW, packet->protocol == IPPROTO_UDP ? VERDICT_DROP : VERDICT_REJECT);
+}
+
+static __always_inline bool is_syn_ack(const struct packet *packet)
+{
+	return packet->protocol != IPPROTO_UDP && (packet->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK);
+}
+
+/* What an answer tells of a flow that is not confirmed yet. Returns enum drop_reason: none where it is to reach the client. */
+static __always_inline int advance_reply(struct flow *reply, const struct packet *packet)
 {
 	struct flow_key key;
 	struct flow *request;
 
 	twin_key(&key, reply);
 	request = find_flow(&embryonic, &key);
+	/*
+	 * Pushed out by others' flows, and perhaps made anew to another backend: the ACK of this SYN-ACK would be nobody's,
+	 * or that backend's. The client sends its SYN again.
+	 */
+	if (request ? !is_reverse(&request->to, &reply->key.tuple) : is_syn_ack(packet))
+		return DROP_REASON_NO_FLOW;
 	if (!request)
-		return true;
+		return DROP_REASON_NONE;
 	if (packet->protocol == IPPROTO_UDP) {
 		request->state = reply->state = FLOW_STATE_REPLIED;
-		return true;
+		return DROP_REASON_NONE;
 	}
 	if (packet->tcp_flags & TCP_RST) {
 		/* Refused: the next SYN is a new attempt. */
 		request->state = reply->state = FLOW_STATE_CLOSING;
-		return true;
+		return DROP_REASON_NONE;
 	}
-	if ((packet->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK)) {
+	if (is_syn_ack(packet)) {
 		request->sequence = packet->sequence;
 		request->state = reply->state = FLOW_STATE_REPLIED;
-		return true;
+		return DROP_REASON_NONE;
 	}
 	/*
 	 * An ACK for a SYN: the backend has a connection of this very tuple that
@@ -143,15 +160,9 @@ static __always_inline bool advance_reply(struct flow *reply, const struct packe
 	 */
 	if (request->state == FLOW_STATE_NEW) {
 		request->state = reply->state = FLOW_STATE_COLLIDED;
-		return false;
+		return DROP_REASON_CHALLENGE_ACK;
 	}
-	return true;
-}
-
-/* An answer to a flow that is over. The client would see an address that it never asked: the backend is told instead. */
-static __always_inline int end_late(const struct packet *packet, struct step *step)
-{
-	return end(step, DROP_REASON_NO_FLOW, packet->protocol == IPPROTO_UDP ? VERDICT_DROP : VERDICT_REJECT);
+	return DROP_REASON_NONE;
 }
 
 /*
@@ -163,6 +174,7 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 	struct flow_key key;
 	struct flow *flow;
 	bool is_reply;
+	int reason;
 
 	if (!packet || !step)
 		return VERDICT_NEXT;
@@ -185,8 +197,11 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 	} else if (!(flow->flags & FLOW_FLAG_REQUEST)) {
 		if (flow->state == FLOW_STATE_COLLIDED)
 			return VERDICT_NEXT; /* the direct connection's */
-		if (!advance_reply(flow, packet))
-			return end(step, DROP_REASON_CHALLENGE_ACK, VERDICT_DROP);
+		reason = advance_reply(flow, packet);
+		if (reason == DROP_REASON_NO_FLOW)
+			return end_late(packet, step);
+		if (reason)
+			return end(step, reason, VERDICT_DROP);
 	} else if (is_held(flow)) {
 		return VERDICT_HOLD;
 	} else if (!advance_request(flow, packet)) {

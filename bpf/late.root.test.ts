@@ -1,6 +1,7 @@
 /** Answers to flows that are over: the client never sees the backend's own address. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { flowFlag } from '../control/layout/generated.ts'
 import { TcpConversation, UdpConversation } from '../tools/packets/conversation.ts'
 import type { Outcome } from '../tools/packets/datapath.ts'
 import { FAMILIES } from '../tools/packets/family.ts'
@@ -46,6 +47,25 @@ for (const family of FAMILIES) {
     assert.equal(outcome.mark, 0)
     assert.equal(describe(outcome.packet), what)
   }
+
+  /** As a flood does that turns the table over, which cares for no flow as a whole. */
+  function forgetRequests({ datapath: { embryonic } }: TestNode): void {
+    for (const [key, { flags }] of [...embryonic.entries()])
+      if ((flags & flowFlag.REQUEST) !== 0) embryonic.delete(key)
+  }
+
+  test(`a SYN-ACK whose client’s side is lost is not passed on: the ACK would be nobody’s (IPv${family})`, () => {
+    const { node } = nodeWith('tcp')
+    using _node = node
+    const flow = new TcpConversation(node, { device: PORT1, client: CLIENT, frontend: CLUSTER_IP })
+    flow.request('SYN')
+    forgetRequests(node)
+    assertEnded(flow.reply('SYN ACK'), `tcp ${CLIENT} > ${flow.backend} RST`)
+    // The client sends its SYN again.
+    const again = new TcpConversation(node, { device: PORT1, client: CLIENT, frontend: CLUSTER_IP })
+    again.shakeHands()
+    assert.equal([...node.datapath.flows.entries()].length, 2)
+  })
 
   group('a TCP segment of a backend whose flow is over goes no further, and is answered with a RST', () => {
     for (const device of [PORT1, POINT, UPLINK, BRIDGE] as NodeDevice[]) {
@@ -96,6 +116,22 @@ for (const family of FAMILIES) {
       assert.notEqual(second.backend, first.backend)
       assertEnded(first.reply('SYN ACK'), `tcp ${CLIENT} > ${first.backend} RST`)
       assert.equal(describe(second.reply('SYN ACK').packet), `tcp ${CLUSTER_IP} > ${CLIENT} SYN ACK`)
+    })
+
+    test('the same where a flood has pushed out the side of the client’s first SYN alone', () => {
+      const { node } = nodeWith('tcp')
+      using _node = node
+      const fields = { device: PORT1, client: CLIENT, frontend: CLUSTER_IP }
+      const first = new TcpConversation(node, fields)
+      first.request('SYN')
+      forgetRequests(node)
+      const second = new TcpConversation(node, fields)
+      second.request('SYN')
+      assert.notEqual(second.backend, first.backend)
+      assertEnded(first.reply('SYN ACK', { sequence: 7000 }), `tcp ${CLIENT} > ${first.backend} RST`)
+      assert.equal(describe(second.reply('SYN ACK').packet), `tcp ${CLUSTER_IP} > ${CLIENT} SYN ACK`)
+      second.request('ACK')
+      assert.equal([...node.datapath.flows.entries()].length, 2, 'the proof is that of the second')
     })
 
     test('a RST needs no answer', () => {

@@ -71,6 +71,17 @@ static __always_inline struct flow *find_flow(void *map, const struct flow_key *
 }
 
 /*
+ * The other side of the flow that `own` is the key of, if it is there. `embryonic` may have lost one side alone, and
+ * what has its key may then be of another flow.
+ */
+static __always_inline struct flow *find_twin(void *map, const struct flow_key *twin, const struct flow_key *own)
+{
+	struct flow *flow = find_flow(map, twin);
+
+	return flow && is_reverse(&flow->to, &own->tuple) ? flow : NULL;
+}
+
+/*
  * A direct flow's packets look like a service flow's on their way between bridge
  * and port: only the client's own device tells them apart.
  */
@@ -108,13 +119,6 @@ __noinline int is_reply_taken(struct flow_key *reply, struct tuple *request)
 	return flow && !is_stale(flow) && (flow->state == FLOW_STATE_COLLIDED || !is_reverse(&flow->to, request));
 }
 
-static __always_inline void delete_sides(const struct flow_key *key, const struct flow_key *twin)
-{
-	bpf_map_delete_elem(&flows, key);
-	bpf_map_delete_elem(&flows, twin);
-	bpf_map_delete_elem(&embryonic, key);
-}
-
 /*
  * Ends both sides of a flow, confirmed or not, by its request's. The reply's side of an unconfirmed one stays: of a
  * collided flow as a note that the key is taken, of others so that late answers are known for what they are.
@@ -136,8 +140,11 @@ __noinline int forget_flow(struct flow *flow, struct flow_key *key)
 	collided = flow->state == FLOW_STATE_COLLIDED;
 	if (!is_flow(flow, own))
 		return 0;
-	delete_sides(own, twin);
-	reply = collided ? NULL : find_flow(&embryonic, twin);
+	bpf_map_delete_elem(&flows, own);
+	bpf_map_delete_elem(&embryonic, own);
+	if (find_twin(&flows, twin, own))
+		bpf_map_delete_elem(&flows, twin);
+	reply = collided ? NULL : find_twin(&embryonic, twin, own);
 	if (reply)
 		reply->flags |= FLOW_FLAG_PROMOTED;
 	return 1;
@@ -172,7 +179,9 @@ static __always_inline bool take_over(const struct flow_key *reply)
 	if (!twin || !is_closed(flow, twin) || !is_silent(flow, CLOSED_SILENT_SECONDS) ||
 	    !is_silent(twin, CLOSED_SILENT_SECONDS) || !is_flow(flow, reply))
 		return false;
-	delete_sides(reply, &key);
+	bpf_map_delete_elem(&flows, reply);
+	bpf_map_delete_elem(&flows, &key);
+	bpf_map_delete_elem(&embryonic, reply);
 	bpf_map_delete_elem(&embryonic, &key);
 	return true;
 }
