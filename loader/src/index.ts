@@ -41,6 +41,7 @@ export { openPinnedProgram } from './kernel-program.ts'
 export {
   attachCgroup,
   attachTcx,
+  attachXdp,
   BpfLink,
   type LinkInfo,
   openPinnedLink,
@@ -101,4 +102,5 @@ export {
   mapTypeName,
   type ProgramType,
   type UpdateMode,
+  type XdpMode,
 } from './uapi.ts'

@@ -23,6 +23,9 @@ import {
   type LinkType,
   linkTypeName,
   TCX_ATTACH_TYPES,
+  XDP_ATTACH_TYPE,
+  XDP_MODES,
+  type XdpMode,
 } from './uapi.ts'
 
 const LINK_OPTIONS_SIZE = 56
@@ -51,7 +54,7 @@ export class BpfLink implements Disposable {
   readonly #descriptor: Descriptor
   #pinPath: string | undefined
 
-  /** Takes over a descriptor of a link; `attachTcx`, `attachCgroup` and `openPinnedLink` are the usual ways to one. */
+  /** Takes over a descriptor of a link; `attachTcx`, `attachXdp`, `attachCgroup` and `openPinnedLink` are the usual ways to one. */
   constructor(fd: number, subject: string, pinPath?: string) {
     this.#subject = subject
     this.#descriptor = new Descriptor(fd, subject)
@@ -140,6 +143,29 @@ export function attachTcx(options: {
   return new BpfLink(fd, subject)
 }
 
+/**
+ * Attaches an XDP program to a device (kernel 5.9), which has one program at most: one that is there, by a link or without,
+ * is never replaced. To exchange the program of a link: `BpfLink.update`.
+ *
+ * Throws BpfError: EBUSY or EEXIST where the device has a program, EOPNOTSUPP where its driver runs none, ENODEV for an
+ * unknown device, ERANGE where its packets may be larger than the driver gives to programs.
+ */
+export function attachXdp(options: {
+  readonly program: BpfProgram
+  readonly ifindex: number
+  readonly mode: XdpMode
+}): BpfLink {
+  const { program, ifindex, mode } = options
+  const subject = `${mode} XDP link of ${program.name} on device ${ifindex}`
+  const bytes = new Uint8Array(LINK_OPTIONS_SIZE)
+  const view = new DataView(bytes.buffer)
+  view.setBigUint64(0, BigInt(LINK_OPTIONS_SIZE), true)
+  view.setUint32(8, XDP_MODES[mode], true)
+  const fd = libbpf().bpf_link_create(program.fd, ifindex, XDP_ATTACH_TYPE, bytes)
+  if (fd < 0) throw new BpfError('attach', subject, fd, xdpHint(fd))
+  return new BpfLink(fd, subject)
+}
+
 /** Attaches a program to a hook of a cgroup (version 2), given by its folder, beside the programs that are there. */
 export function attachCgroup(options: {
   readonly program: BpfProgram
@@ -184,6 +210,14 @@ export function queryTcx(ifindex: number, direction: Direction): { programIds: n
 
 function updateHint(result: number, program: BpfProgram): string | undefined {
   if (result === -17) return `another link has program ${program.name} on the same hook already`
+  return undefined
+}
+
+/** What the kernel means (dev_xdp_attach() and the drivers). */
+function xdpHint(result: number): string | undefined {
+  if (result === -16 || result === -17) return 'the device has another XDP program, which is left in place'
+  if (result === -95) return 'the driver of the device runs no XDP programs'
+  if (result === -34) return 'the MTU of the device, or of its peer, is too large for an XDP program'
   return undefined
 }
 

@@ -138,6 +138,16 @@ export const TCX_ATTACH_TYPES = { ingress: 46, egress: 47 } as const
 /** Which way packets go through a device. */
 export type Direction = keyof typeof TCX_ATTACH_TYPES
 
+/** `BPF_XDP`. */
+export const XDP_ATTACH_TYPE = 37
+/** `XDP_FLAGS_DRV_MODE` and `XDP_FLAGS_SKB_MODE`, by what the modes are called. */
+export const XDP_MODES = { native: 1 << 2, generic: 1 << 1 } as const
+/**
+ * Where XDP programs of a device run: in its driver, ahead of the kernel's packet buffer, or behind it, which every device
+ * can do and which gains little.
+ */
+export type XdpMode = keyof typeof XDP_MODES
+
 /** Flags of map creation. */
 export const MAP_FLAGS = {
   /** `BPF_F_NO_PREALLOC`: memory for an entry is allocated when it is added; LPM tries need it. */

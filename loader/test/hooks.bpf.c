@@ -1,4 +1,4 @@
-/* Programs for hooks: tc programs that return a constant, and one that refuses connections to a port. */
+/* Programs for hooks: tc and XDP programs that return a constant, and one that refuses connections to a port. */
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -31,6 +31,20 @@ int accept(struct __sk_buff *skb)
 {
 	note(1);
 	return 0;
+}
+
+SEC("xdp")
+int xdp_pass(struct xdp_md *frame)
+{
+	note(0);
+	return XDP_PASS;
+}
+
+SEC("xdp")
+int xdp_drop(struct xdp_md *frame)
+{
+	note(1);
+	return XDP_DROP;
 }
 
 SEC("cgroup/connect4")
