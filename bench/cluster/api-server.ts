@@ -1,8 +1,9 @@
 /** The API server of this measurement. Its arguments: the file for the kubeconfig, services, endpoints of each. */
-import { ApiServer, RESOURCES, writeKubeconfig } from '../../tools/apiserver/index.ts'
-import { serviceObject, sliceObject } from '../api-objects.ts'
+import type { ApiServer } from '../../tools/apiserver/index.ts'
+import { sliceObject } from '../api-objects.ts'
+import { changeSteadily, serveCluster } from '../cluster-server.ts'
 import { microseconds } from '../source-changes.ts'
-import { addressOf, syntheticCluster, syntheticSlice } from '../synthetic.ts'
+import { addressOf, syntheticSlice } from '../synthetic.ts'
 import {
   type ClusterSize,
   FIRST_OTHER_ADDRESS,
@@ -14,26 +15,7 @@ import {
 } from './protocol.ts'
 
 async function serve(kubeconfig: string, size: ClusterSize): Promise<void> {
-  const server = await ApiServer.start()
-  const cluster = syntheticCluster(size.services, size.endpoints)
-  for (const service of cluster.services.values()) server.objects.put(serviceObject(service))
-  for (const slices of cluster.slices.values())
-    for (const slice of slices) server.objects.put(sliceObject(slice))
-  server.objects.put({
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: 'bench' },
-    status: { addresses: [{ type: 'InternalIP', address: '192.0.2.11' }] },
-  })
-  // Encoded once before anybody asks: what is measured is the client.
-  for (const resource of RESOURCES) {
-    for (const object of server.objects.list(resource)) server.encoder.object(resource, object, 'protobuf')
-  }
-  writeKubeconfig(kubeconfig, {
-    server: server.url,
-    authority: server.authority.certificate,
-    credentials: { token: 'token-1' },
-  })
+  const server = await serveCluster(kubeconfig, size)
   const tell = (message: FromApi): void => {
     process.send?.(message)
   }
@@ -51,24 +33,17 @@ function change(
   done: (probedUs: readonly number[]) => void,
 ): void {
   const probedUs: number[] = []
-  const start = microseconds()
-  let made = 0
-  const timer = setInterval(() => {
-    const due = Math.min(((microseconds() - start) / 1e6) * perSecond, perSecond * seconds)
-    for (; made < due; made++) {
-      if (made % probedEach === 0) {
-        const first = FIRST_PROBED_ADDRESS + probedUs.length * PROBED_STRIDE
-        probedUs.push(microseconds())
-        server.objects.put(sliceObject(movedSlice(endpoints, first)))
-      } else {
-        const slice = syntheticSlice(PROBED + 1 + ((made * 37) % (services - PROBED - 1)), endpoints)
-        server.objects.put(sliceObject(slice, addressOf(FIRST_OTHER_ADDRESS + made)))
-      }
+  const make = (change: number): void => {
+    if (change % probedEach === 0) {
+      const first = FIRST_PROBED_ADDRESS + probedUs.length * PROBED_STRIDE
+      probedUs.push(microseconds())
+      server.objects.put(sliceObject(movedSlice(endpoints, first)))
+    } else {
+      const slice = syntheticSlice(PROBED + 1 + ((change * 37) % (services - PROBED - 1)), endpoints)
+      server.objects.put(sliceObject(slice, addressOf(FIRST_OTHER_ADDRESS + change)))
     }
-    if (made < perSecond * seconds) return
-    clearInterval(timer)
-    done(probedUs)
-  }, 1)
+  }
+  changeSteadily({ perSecond, seconds }, make, () => done(probedUs))
 }
 
 /** The slice of the probed service with all its endpoints elsewhere: every new connection tells which version it met. */
