@@ -1,11 +1,11 @@
 /** A map: keys and values as bytes. What it asks for is done by the kernel, or by a fake of it. */
 import { BatchError, BpfError } from './errors.ts'
+import { Handle, type HandleCalls } from './handle.ts'
 import { type RingCalls, RingReader } from './ring.ts'
 import { isPerCpu, MAP_FLAGS, type MapType, type UpdateMode } from './uapi.ts'
 
 const ENOENT = 2
 const E2BIG = 7
-const EBADF = 9
 const CHUNK_ENTRIES = 4096
 const CHUNK_BYTES = 1 << 20
 
@@ -50,8 +50,7 @@ export interface BatchResult {
  * The calls that a map is made of: those of bpf(2), or those of a fake. Buffers have the lengths they should have.
  * Results are 0 or a negative errno; what that means to the caller is decided in `BpfMap`, once for all.
  */
-export interface MapCalls {
-  readonly fd: number
+export interface MapCalls extends HandleCalls {
   lookup(key: Uint8Array, into: Uint8Array): number
   update(key: Uint8Array, value: Uint8Array, mode: UpdateMode): number
   delete(key: Uint8Array): number
@@ -65,20 +64,13 @@ export interface MapCalls {
   memory(): ArrayBuffer
   /** A ring buffer, to be read. Throws BpfError. */
   openRing(): RingCalls
-  /** Throws BpfError. */
-  pin(path: string): void
-  unpin(path: string): boolean
-  /** Called once. */
-  close(): void
 }
 
 /**
  * An open map. Lengths of keys and values are checked before they reach the kernel. Every method throws BpfError
  * when the kernel refuses, and when the map is closed.
  */
-export class BpfMap implements Disposable {
-  /** As in the object it came from, else as the kernel has it (15 characters). */
-  readonly name: string
+export class BpfMap extends Handle<MapCalls> {
   readonly type: MapType
   /** Bytes. */
   readonly keySize: number
@@ -90,12 +82,10 @@ export class BpfMap implements Disposable {
   readonly flags: number
   /** The kernel's id, as `bpftool map` prints it. */
   readonly id: number
-  readonly #calls: MapCalls
-  #isClosed = false
 
   /** `openPinnedMap`, `createMap` and `loadObject` are the ways to one. */
   constructor(info: MapInfo, calls: MapCalls) {
-    this.name = info.name
+    super('map', info.name, calls)
     this.type = info.type
     this.keySize = info.keySize
     this.valueSize = info.valueSize
@@ -103,18 +93,13 @@ export class BpfMap implements Disposable {
     this.maxEntries = info.maxEntries
     this.flags = info.flags
     this.id = info.id
-    this.#calls = calls
-  }
-
-  get fd(): number {
-    return this.#open.fd
   }
 
   /** The value (`valueBytes` long) of a key, undefined when there is none. */
   lookup(key: Uint8Array): Uint8Array | undefined {
     this.#check('key', key, this.keySize)
     const value = new Uint8Array(this.valueBytes)
-    const result = this.#open.lookup(key, value)
+    const result = this.open.lookup(key, value)
     if (result === -ENOENT) return undefined
     if (result < 0) throw this.#error('look-up', result)
     return value
@@ -132,14 +117,14 @@ export class BpfMap implements Disposable {
   update(key: Uint8Array, value: Uint8Array, mode: UpdateMode = 'any'): void {
     this.#check('key', key, this.keySize)
     this.#check('value', value, this.valueBytes)
-    const result = this.#open.update(key, value, mode)
+    const result = this.open.update(key, value, mode)
     if (result < 0) throw this.#error('update', result)
   }
 
   /** Removes one entry; false when it was not there. */
   delete(key: Uint8Array): boolean {
     this.#check('key', key, this.keySize)
-    const result = this.#open.delete(key)
+    const result = this.open.delete(key)
     if (result === -ENOENT) return false
     if (result < 0) throw this.#error('delete', result)
     return true
@@ -152,7 +137,7 @@ export class BpfMap implements Disposable {
   updateMany(keys: Uint8Array, values: Uint8Array, count: number, mode: UpdateMode = 'any'): void {
     this.#check('keys', keys, this.keySize * count)
     this.#check('values', values, this.valueBytes * count)
-    const calls = this.#open
+    const calls = this.open
     if (count === 0) return
     // The kernel's batches take no mode.
     const batch = mode === 'any' ? calls.updateBatch(keys, values, count) : undefined
@@ -165,7 +150,7 @@ export class BpfMap implements Disposable {
     for (let i = 0; i < count; i++) {
       const key = element(keys, i, this.keySize)
       const value = element(values, i, this.valueBytes)
-      const result = this.#open.update(key, value, mode)
+      const result = this.open.update(key, value, mode)
       if (result < 0) throw new BatchError('update', `map ${this.name}`, result, i, count)
     }
   }
@@ -173,7 +158,7 @@ export class BpfMap implements Disposable {
   /** Removes `count` packed keys; those that are not there are passed over. Returns how many were removed. */
   deleteMany(keys: Uint8Array, count: number): number {
     this.#check('keys', keys, this.keySize * count)
-    const calls = this.#open
+    const calls = this.open
     let removed = 0
     for (let at = 0; at < count; ) {
       const rest = keys.subarray(at * this.keySize)
@@ -202,7 +187,7 @@ export class BpfMap implements Disposable {
   *chunks(): IterableIterator<MapChunk> {
     const bytes = this.keySize + this.valueBytes
     const capacity = Math.max(1, Math.min(CHUNK_ENTRIES, this.maxEntries, Math.floor(CHUNK_BYTES / bytes)))
-    yield* this.#open.chunks(capacity)
+    yield* this.open.chunks(capacity)
   }
 
   /** All entries, one by one; see `chunks`. */
@@ -225,7 +210,7 @@ export class BpfMap implements Disposable {
         `map ${this.name} has no memory to map: it takes an array with the flag MAP_FLAGS.mmapable`,
       )
     }
-    return new Uint8Array(this.#open.memory(), 0, roundUp(this.valueSize, 8) * this.maxEntries)
+    return new Uint8Array(this.open.memory(), 0, roundUp(this.valueSize, 8) * this.maxEntries)
   }
 
   /**
@@ -239,33 +224,7 @@ export class BpfMap implements Disposable {
     if (this.type !== 'ringbuf') {
       throw new TypeError(`map ${this.name} is of type ${this.type}: only a ring buffer has records`)
     }
-    return new RingReader(this.#open.openRing(), received)
-  }
-
-  /** Pins the map, so that it outlives the process. */
-  pin(path: string): void {
-    this.#open.pin(path)
-  }
-
-  /** Removes a pin; false when there was none. The map lives on while anything else holds it. */
-  unpin(path: string): boolean {
-    return this.#calls.unpin(path)
-  }
-
-  /** Closes the descriptor and takes the memory away. A second call does nothing. */
-  close(): void {
-    if (this.#isClosed) return
-    this.#isClosed = true
-    this.#calls.close()
-  }
-
-  [Symbol.dispose](): void {
-    this.close()
-  }
-
-  get #open(): MapCalls {
-    if (this.#isClosed) throw new BpfError('use', `map ${this.name}`, EBADF, 'it is closed')
-    return this.#calls
+    return new RingReader(this.open.openRing(), received)
   }
 
   #error(operation: string, result: number): BpfError {

@@ -1,8 +1,6 @@
 /** A loaded program. What it asks for is done by the kernel, or by a fake of it. */
-import { BpfError } from './errors.ts'
+import { Handle, type HandleCalls } from './handle.ts'
 import type { ProgramType } from './uapi.ts'
-
-const EBADF = 9
 
 export interface TestRunOptions {
   /** The packet, for the types that have one. */
@@ -42,19 +40,12 @@ export interface ProgramInfo {
 }
 
 /** The calls that a program is made of: those of bpf(2), or those of a fake. They throw BpfError. */
-export interface ProgramCalls {
-  readonly fd: number
+export interface ProgramCalls extends HandleCalls {
   testRun(options: TestRunOptions): TestRunResult
-  pin(path: string): void
-  unpin(path: string): boolean
-  /** Called once. */
-  close(): void
 }
 
 /** A program in the kernel. Every method throws BpfError when the kernel refuses, and when the program is closed. */
-export class BpfProgram implements Disposable {
-  /** As in the object it came from, else as the kernel has it (15 characters). */
-  readonly name: string
+export class BpfProgram extends Handle<ProgramCalls> {
   readonly type: ProgramType
   /** The kernel's id, as `bpftool prog` prints it. */
   readonly id: number
@@ -64,22 +55,15 @@ export class BpfProgram implements Disposable {
   readonly instructions: number
   /** Instructions that the verifier walked through (kernel 5.16), else 0. */
   readonly verifiedInstructions: number
-  readonly #calls: ProgramCalls
-  #isClosed = false
 
   /** `loadObject` and `openPinnedProgram` are the ways to one. */
   constructor(info: ProgramInfo, calls: ProgramCalls) {
-    this.name = info.name
+    super('program', info.name, calls)
     this.type = info.type
     this.id = info.id
     this.tag = info.tag
     this.instructions = info.instructions
     this.verifiedInstructions = info.verifiedInstructions
-    this.#calls = calls
-  }
-
-  get fd(): number {
-    return this.#open.fd
   }
 
   /**
@@ -87,32 +71,6 @@ export class BpfProgram implements Disposable {
    * others; syscall programs take a context only, and run once). Types without test runs throw ENOTSUPP.
    */
   testRun(options: TestRunOptions = {}): TestRunResult {
-    return this.#open.testRun(options)
-  }
-
-  /** Pins the program, so that it outlives the process. */
-  pin(path: string): void {
-    this.#open.pin(path)
-  }
-
-  /** Removes a pin; false when there was none. */
-  unpin(path: string): boolean {
-    return this.#calls.unpin(path)
-  }
-
-  /** Closes the descriptor; links and prog arrays keep the program loaded. A second call does nothing. */
-  close(): void {
-    if (this.#isClosed) return
-    this.#isClosed = true
-    this.#calls.close()
-  }
-
-  [Symbol.dispose](): void {
-    this.close()
-  }
-
-  get #open(): ProgramCalls {
-    if (this.#isClosed) throw new BpfError('use', `program ${this.name}`, EBADF, 'it is closed')
-    return this.#calls
+    return this.open.testRun(options)
   }
 }
