@@ -57,8 +57,8 @@ struct {
 		__uint(value_size, value_bytes); \
 	} name SEC(".maps")
 
-FLOWS(flows4, 16, 60);
-FLOWS(flows6, 40, 108);
+FLOWS(flows4, 16, 64);
+FLOWS(flows6, 40, 112);
 
 static __always_inline bool write_addresses(struct __sk_buff *skb, __be32 source, __be32 destination, __u32 *header,
 					    __u8 *protocol)

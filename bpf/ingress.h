@@ -15,13 +15,17 @@
 #include "include/reject.h"
 #include "open.h"
 
-/* Notes what a packet says of its own side. Written only when it changes: the line stays shared. */
+/* Notes what a packet says of its own side. */
 static __always_inline void touch(struct flow *flow, const struct packet *packet)
 {
-	__u32 now = sweep_clock();
+	__u32 now = sweep_clock(), traffic = flow->traffic;
 
-	if (flow->last_seen != now)
+	if (flow->last_seen != now || traffic & TRAFFIC_FULL) {
 		flow->last_seen = now;
+		tell_traffic(flow);
+		traffic = 0;
+	}
+	flow->traffic = traffic + TRAFFIC_PACKET + packet->length;
 	if (flow->state == FLOW_STATE_NEW)
 		flow->state = FLOW_STATE_ESTABLISHED; /* a reply's side: the first answer */
 	if (packet->tcp_flags & (TCP_FIN | TCP_RST)) {
@@ -174,6 +178,7 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 	struct flow_key key;
 	struct flow *flow;
 	bool is_reply;
+	__u32 service;
 	int reason;
 
 	if (!packet || !step)
@@ -208,7 +213,11 @@ __noinline int through_unconfirmed(struct packet *packet, struct step *step)
 		forget_flow(flow, &key);
 		return VERDICT_NEXT;
 	}
-	return copy_step(step, flow, &key) ? VERDICT_STEP : VERDICT_NEXT;
+	service = flow->service;
+	if (!copy_step(step, flow, &key))
+		return VERDICT_NEXT;
+	count_packet(service, step->flags & FLOW_FLAG_REQUEST, packet->length);
+	return VERDICT_STEP;
 }
 
 /*

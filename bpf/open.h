@@ -140,8 +140,11 @@ __noinline int ask(struct __sk_buff *skb, struct packet *packet, struct device *
 	return DROP_REASON_NONE;
 }
 
-/* Makes the flow that choose_backend() left in the scratch area, unless it found a reason not to. */
-__noinline int make_flow(int reason, struct step *step)
+/*
+ * Makes the flow that choose_backend() left in the scratch area, unless it found a reason not to. `bytes`: of its first
+ * packet.
+ */
+__noinline int make_flow(int reason, struct step *step, __u32 bytes)
 {
 	struct scratch *scratch = get_scratch();
 
@@ -155,7 +158,7 @@ __noinline int make_flow(int reason, struct step *step)
 		return refuse(step, scratch->asked.service, reason);
 	if (scratch->asked.affinity_seconds)
 		keep_affinity(&scratch->asked, scratch->request.backend, scratch->request.generation);
-	count_connection(scratch->asked.service);
+	count_connection(scratch->asked.service, bytes);
 	step->to = scratch->request.to;
 	step->flags = scratch->request.flags;
 	return VERDICT_STEP;
@@ -174,7 +177,7 @@ static __always_inline int open_flow(struct __sk_buff *skb, struct packet *packe
 		return VERDICT_NEXT;
 	if (!reason)
 		reason = choose_backend(skb, device);
-	return make_flow(reason, step);
+	return make_flow(reason, step, packet->length);
 }
 
 #endif

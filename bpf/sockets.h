@@ -283,7 +283,7 @@ static __noinline __u32 pick_for_socket(struct request *request, struct backend 
 		return 0;
 	if (request->affinity_seconds)
 		keep_affinity(request, id, backend->generation);
-	count_connection(request->service);
+	count_connection(request->service, 0);
 	return id;
 }
 

@@ -55,6 +55,9 @@ static long sweep_flow(void *map, struct flow_key *entry, struct flow *flow, voi
 	if (sweeping.at > sweeping.until)
 		return 1;
 	sweeping.looked++;
+	/* Who has packets in hand tells of it himself. */
+	if (flow->traffic && flow->last_seen != sweep_clock())
+		tell_traffic(flow);
 	twin_key(&twin_of, flow);
 	twin = find_flow(&flows, &twin_of);
 	allowed = allowed_silence(flow, twin);
@@ -70,6 +73,7 @@ static long sweep_flow(void *map, struct flow_key *entry, struct flow *flow, voi
 	bpf_map_delete_elem(map, &key);
 	sweeping.expired++;
 	if (twin) {
+		tell_traffic(twin);
 		bpf_map_delete_elem(map, &twin_of);
 		sweeping.expired++;
 	}

@@ -57,6 +57,7 @@ for (const family of FAMILIES) {
       flags: own | flags | flowFlag.CONFIRMED,
       syns: 0,
       reset: 0,
+      traffic: 0,
       ...side,
     })
     const key = (tuple: Flow4['to'], direction: number): Flow4['key'] => ({

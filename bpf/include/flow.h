@@ -120,6 +120,44 @@ __noinline int is_reply_taken(struct flow_key *reply, struct tuple *request)
 }
 
 /*
+ * Packets of a confirmed flow are counted in the flow, whose line is at hand, and not atomically: two CPUs with packets
+ * of one side of a flow at once may miss one. Now and then the service is told: when the sweep's clock has moved on,
+ * before either part of the word can overflow (nothing is longer than 512 KiB), by the sweep, and at the end.
+ */
+#define TRAFFIC_PACKET (1U << 24)
+#define TRAFFIC_BYTES (TRAFFIC_PACKET - 1)
+#define TRAFFIC_FULL (1U << 31 | 1U << 23)
+
+/*
+ * Tells the service what its flow has seen. Whoever takes the word has it alone. What outlives its backend may outlive
+ * its service, whose id is another's then: nobody is told. (Global: the verifier walks it once.)
+ */
+__noinline int tell_traffic(struct flow *flow)
+{
+	struct service_stats *stats;
+	__u32 traffic, service;
+
+	if (!flow)
+		return 0;
+	traffic = __sync_lock_test_and_set(&flow->traffic, 0);
+	if (!traffic || !backend_serves(flow->backend, flow->generation))
+		return 0;
+	service = flow->service;
+	stats = bpf_map_lookup_elem(&service_stats, &service);
+	if (!stats)
+		return 0;
+	/* The sweep is interrupted by packets. */
+	if (flow->flags & FLOW_FLAG_REQUEST) {
+		__sync_fetch_and_add(&stats->request_packets, traffic / TRAFFIC_PACKET);
+		__sync_fetch_and_add(&stats->request_bytes, traffic & TRAFFIC_BYTES);
+	} else {
+		__sync_fetch_and_add(&stats->reply_packets, traffic / TRAFFIC_PACKET);
+		__sync_fetch_and_add(&stats->reply_bytes, traffic & TRAFFIC_BYTES);
+	}
+	return 0;
+}
+
+/*
  * Ends both sides of a flow, confirmed or not, by its request's. The reply's side of an unconfirmed one stays: of a
  * collided flow as a note that the key is taken, of others so that late answers are known for what they are.
  */
@@ -140,10 +178,14 @@ __noinline int forget_flow(struct flow *flow, struct flow_key *key)
 	collided = flow->state == FLOW_STATE_COLLIDED;
 	if (!is_flow(flow, own))
 		return 0;
+	tell_traffic(flow);
 	bpf_map_delete_elem(&flows, own);
 	bpf_map_delete_elem(&embryonic, own);
-	if (find_twin(&flows, twin, own))
+	reply = find_twin(&flows, twin, own);
+	if (reply) {
+		tell_traffic(reply);
 		bpf_map_delete_elem(&flows, twin);
+	}
 	reply = collided ? NULL : find_twin(&embryonic, twin, own);
 	if (reply)
 		reply->flags |= FLOW_FLAG_PROMOTED;
@@ -179,6 +221,8 @@ static __always_inline bool take_over(const struct flow_key *reply)
 	if (!twin || !is_closed(flow, twin) || !is_silent(flow, CLOSED_SILENT_SECONDS) ||
 	    !is_silent(twin, CLOSED_SILENT_SECONDS) || !is_flow(flow, reply))
 		return false;
+	tell_traffic(flow);
+	tell_traffic(twin);
 	bpf_map_delete_elem(&flows, reply);
 	bpf_map_delete_elem(&flows, &key);
 	bpf_map_delete_elem(&embryonic, reply);

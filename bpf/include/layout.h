@@ -38,7 +38,7 @@ typedef struct {
 } __attribute__((aligned(4))) addr_t;
 
 enum layout {
-	LAYOUT_VERSION = 4, /* raised whenever a struct changes; in the path of the pins */
+	LAYOUT_VERSION = 5, /* raised whenever a struct changes; in the path of the pins */
 	LAYOUT_FILTER_BITS = 22,
 	LAYOUT_SERVICE_CIDRS = 8, /* of a family: a cluster has one, seldom two */
 };
@@ -331,6 +331,7 @@ struct flow {
 	__u8 flags;	 /* enum flow_flag */
 	__u8 syns;	 /* retransmitted SYNs or INITs while unreplied */
 	__u8 reset;	 /* a RST or an ABORT was seen on this side */
+	__u32 traffic;	 /* packets, in the upper 8 bits, and bytes that service_stats has yet to be told of; of a confirmed flow */
 };
 
 struct outbound {
@@ -419,6 +420,11 @@ struct device {
 struct service_stats {
 	__u64 connections; /* flows and sockets balanced */
 	__u64 refused;	   /* for want of an endpoint or of room, or kept out by source ranges */
+	/* Translated packets, as the device has them: several segments in one are one. Bytes from the IP header on. */
+	__u64 request_packets;
+	__u64 request_bytes;
+	__u64 reply_packets;
+	__u64 reply_bytes;
 };
 
 /* ---- globals with a section, and a pin, of their own ---- */
@@ -476,7 +482,7 @@ ASSERT_SIZE(struct frontend, 16);
 ASSERT_SIZE(struct backend, 20);
 ASSERT_SIZE(struct affinity, 32);
 ASSERT_SIZE(struct flow_key, 16);
-ASSERT_SIZE(struct flow, 60);
+ASSERT_SIZE(struct flow, 64); /* a line of the cache, of its own in the element of a hash */
 ASSERT_SIZE(struct socket, 48);
 ASSERT_SIZE(struct socket_peer, 32);
 #else
@@ -484,7 +490,7 @@ ASSERT_SIZE(struct frontend, 28);
 ASSERT_SIZE(struct backend, 32);
 ASSERT_SIZE(struct affinity, 48);
 ASSERT_SIZE(struct flow_key, 40);
-ASSERT_SIZE(struct flow, 108);
+ASSERT_SIZE(struct flow, 112);
 ASSERT_SIZE(struct socket, 72);
 ASSERT_SIZE(struct socket_peer, 64);
 #endif

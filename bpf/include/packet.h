@@ -50,6 +50,7 @@ struct packet {
 	__u32 sequence;	    /* TCP's, host order; SCTP's initiate tag */
 	__u32 acknowledged; /* TCP's, host order; SCTP's verification tag and one */
 	__u32 ifindex;	    /* the device at whose hook it is */
+	__u32 length;	    /* bytes from the IP header on */
 };
 
 /* Where it is written, verified. */
@@ -210,6 +211,7 @@ static __always_inline enum parsed parse(struct __sk_buff *skb, struct packet *p
 	}
 	__builtin_memset(packet, 0, sizeof(*packet));
 	packet->ifindex = skb->ifindex;
+	packet->length = skb->len - link;
 	packet->protocol = at.protocol;
 	packet->direction = direction;
 	packet->tuple.source = source_of(ip);

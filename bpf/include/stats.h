@@ -3,6 +3,7 @@
 #ifndef SLUICE_STATS_H
 #define SLUICE_STATS_H
 
+#include <stdbool.h>
 #include "maps.h"
 
 static __always_inline void count_drop(__u32 reason)
@@ -13,12 +14,35 @@ static __always_inline void count_drop(__u32 reason)
 		(*count)++;
 }
 
-static __always_inline void count_connection(__u32 service)
+static __always_inline void add_packet(struct service_stats *stats, bool is_request, __u32 bytes)
+{
+	if (is_request) {
+		stats->request_packets++;
+		stats->request_bytes += bytes;
+	} else {
+		stats->reply_packets++;
+		stats->reply_bytes += bytes;
+	}
+}
+
+static __always_inline void count_packet(__u32 service, bool is_request, __u32 bytes)
 {
 	struct service_stats *stats = bpf_map_lookup_elem(&service_stats, &service);
 
 	if (stats)
-		stats->connections++;
+		add_packet(stats, is_request, bytes);
+}
+
+/* `bytes`: of the packet that it begins with; 0: a socket's, whose packets do not come this way. */
+static __always_inline void count_connection(__u32 service, __u32 bytes)
+{
+	struct service_stats *stats = bpf_map_lookup_elem(&service_stats, &service);
+
+	if (!stats)
+		return;
+	stats->connections++;
+	if (bytes)
+		add_packet(stats, true, bytes);
 }
 
 static __always_inline void count_refused(__u32 service, __u32 reason)

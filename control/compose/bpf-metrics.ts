@@ -31,11 +31,21 @@ export function lookAtBpf(metrics: Metrics, { counts, devices, maps, services }:
     metrics.set('mapUsed', used, map)
     metrics.set('mapCapacity', entries, map)
   }
+  lookAtServices(metrics, services)
+}
+
+function lookAtServices(metrics: Metrics, services: readonly ServiceCounters[]): void {
   // Those that are gone go.
-  for (const key of ['serviceConnections', 'serviceRefusals'] as const) metrics.clear(key)
-  for (const { namespace, name, portName, connections, refused } of services.slice(0, SERVICE_PORTS_SHOWN)) {
-    metrics.set('serviceConnections', connections, namespace, name, portName)
-    metrics.set('serviceRefusals', refused, namespace, name, portName)
+  for (const key of ['serviceConnections', 'serviceRefusals', 'servicePackets', 'serviceBytes'] as const)
+    metrics.clear(key)
+  for (const counters of services.slice(0, SERVICE_PORTS_SHOWN)) {
+    const labels = [counters.namespace, counters.name, counters.portName]
+    metrics.set('serviceConnections', counters.connections, ...labels)
+    metrics.set('serviceRefusals', counters.refused, ...labels)
+    metrics.set('servicePackets', counters.requestPackets, ...labels, 'request')
+    metrics.set('servicePackets', counters.replyPackets, ...labels, 'reply')
+    metrics.set('serviceBytes', counters.requestBytes, ...labels, 'request')
+    metrics.set('serviceBytes', counters.replyBytes, ...labels, 'reply')
   }
   metrics.set('hiddenServices', Math.max(0, services.length - SERVICE_PORTS_SHOWN))
 }

@@ -20,7 +20,12 @@ test('a scrape has every metric, with what happened and how things are', () => {
         counts: (reason) => (reason === dropReason.FLOWS_FULL ? 5n : 0n),
         devices: { attached: 3, failed: 1 },
         maps: [{ map: 'flows4', used: 20, entries: 1024 }],
-        services: [{ namespace: 'default', name: 'web', portName: 'http', connections: 12, refused: 3 }],
+        services: [
+          {
+            ...{ namespace: 'default', name: 'web', portName: 'http', connections: 12, refused: 3 },
+            ...{ requestPackets: 40, requestBytes: 4000, replyPackets: 30, replyBytes: 90_000 },
+          },
+        ],
       })
       lookAtIptables(metrics, {
         counts: new Map([
@@ -99,6 +104,10 @@ test('a scrape has every metric, with what happened and how things are', () => {
     'sluice_source_stalled{kind="EndpointSlice"} 1',
     'sluice_service_connections_total{namespace="default",name="web",port="http"} 12',
     'sluice_service_refused_total{namespace="default",name="web",port="http"} 3',
+    'sluice_service_packets_total{namespace="default",name="web",port="http",direction="request"} 40',
+    'sluice_service_packets_total{namespace="default",name="web",port="http",direction="reply"} 30',
+    'sluice_service_bytes_total{namespace="default",name="web",port="http",direction="request"} 4000',
+    'sluice_service_bytes_total{namespace="default",name="web",port="http",direction="reply"} 90000',
     'sluice_service_ports_left_out 0',
     'sluice_map_used_entries{map="flows4"} 20',
     'sluice_map_capacity_entries{map="flows4"} 1024',
@@ -130,8 +139,8 @@ test('a scrape has the ports of Services that are there now, and of many the tho
       namespace: 'a',
       name: `s${i}`,
       portName: '',
-      connections: 5000 - i,
-      refused: 0,
+      ...{ connections: 5000 - i, refused: 0 },
+      ...{ requestPackets: 2, requestBytes: 100, replyPackets: 1, replyBytes: 50 },
     }))
   const look = (count: number): string[] => {
     lookAtBpf(metrics, {
@@ -143,16 +152,19 @@ test('a scrape has the ports of Services that are there now, and of many the tho
     return metrics
       .text()
       .split('\n')
-      .filter((line) => /^sluice_service_(connections|ports)/.test(line))
+      .filter((line) => /^sluice_service_(connections|bytes|ports)/.test(line))
   }
   const many = look(2500)
-  assert.deepEqual(many.slice(-2), [
+  assert.deepEqual(many.slice(999, 1002), [
     'sluice_service_connections_total{namespace="a",name="s999",port=""} 4001',
-    'sluice_service_ports_left_out 1500',
+    'sluice_service_bytes_total{namespace="a",name="s0",port="",direction="request"} 100',
+    'sluice_service_bytes_total{namespace="a",name="s0",port="",direction="reply"} 50',
   ])
-  assert.equal(many.length, 1001)
+  assert.deepEqual([many.length, many.at(-1)], [3001, 'sluice_service_ports_left_out 1500'])
   assert.deepEqual(look(1), [
     'sluice_service_connections_total{namespace="a",name="s0",port=""} 5000',
+    'sluice_service_bytes_total{namespace="a",name="s0",port="",direction="request"} 100',
+    'sluice_service_bytes_total{namespace="a",name="s0",port="",direction="reply"} 50',
     'sluice_service_ports_left_out 0',
   ])
 })

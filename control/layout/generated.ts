@@ -399,7 +399,7 @@ export const filterOffsets = {
   serviceCidrs6: 1048840,
 } as const
 
-/** `struct flow`, 60 bytes. */
+/** `struct flow`, 64 bytes. */
 export interface Flow4 {
   readonly key: FlowKey4
   readonly to: Tuple4
@@ -414,10 +414,11 @@ export interface Flow4 {
   readonly flags: number
   readonly syns: number
   readonly reset: number
+  readonly traffic: number
 }
 
 export const flow4: Codec<Flow4> = {
-  size: 60,
+  size: 64,
   encode(value, into, offset) {
     flowKey4.encode(value.key, into, offset)
     tuple4.encode(value.to, into, offset + 16)
@@ -432,6 +433,7 @@ export const flow4: Codec<Flow4> = {
     into.setUint8(offset + 57, value.flags)
     into.setUint8(offset + 58, value.syns)
     into.setUint8(offset + 59, value.reset)
+    into.setUint32(offset + 60, value.traffic, true)
   },
   decode(from, offset) {
     return {
@@ -448,11 +450,12 @@ export const flow4: Codec<Flow4> = {
       flags: from.getUint8(offset + 57),
       syns: from.getUint8(offset + 58),
       reset: from.getUint8(offset + 59),
+      traffic: from.getUint32(offset + 60, true),
     }
   },
 }
 
-/** `struct flow`, 108 bytes. */
+/** `struct flow`, 112 bytes. */
 export interface Flow6 {
   readonly key: FlowKey6
   readonly to: Tuple6
@@ -467,10 +470,11 @@ export interface Flow6 {
   readonly flags: number
   readonly syns: number
   readonly reset: number
+  readonly traffic: number
 }
 
 export const flow6: Codec<Flow6> = {
-  size: 108,
+  size: 112,
   encode(value, into, offset) {
     flowKey6.encode(value.key, into, offset)
     tuple6.encode(value.to, into, offset + 40)
@@ -485,6 +489,7 @@ export const flow6: Codec<Flow6> = {
     into.setUint8(offset + 105, value.flags)
     into.setUint8(offset + 106, value.syns)
     into.setUint8(offset + 107, value.reset)
+    into.setUint32(offset + 108, value.traffic, true)
   },
   decode(from, offset) {
     return {
@@ -501,6 +506,7 @@ export const flow6: Codec<Flow6> = {
       flags: from.getUint8(offset + 105),
       syns: from.getUint8(offset + 106),
       reset: from.getUint8(offset + 107),
+      traffic: from.getUint32(offset + 108, true),
     }
   },
 }
@@ -1083,22 +1089,34 @@ export const serviceName: Codec<ServiceName> = {
   },
 }
 
-/** `struct service_stats`, 16 bytes. */
+/** `struct service_stats`, 48 bytes. */
 export interface ServiceStats {
   readonly connections: bigint
   readonly refused: bigint
+  readonly requestPackets: bigint
+  readonly requestBytes: bigint
+  readonly replyPackets: bigint
+  readonly replyBytes: bigint
 }
 
 export const serviceStats: Codec<ServiceStats> = {
-  size: 16,
+  size: 48,
   encode(value, into, offset) {
     into.setBigUint64(offset, value.connections, true)
     into.setBigUint64(offset + 8, value.refused, true)
+    into.setBigUint64(offset + 16, value.requestPackets, true)
+    into.setBigUint64(offset + 24, value.requestBytes, true)
+    into.setBigUint64(offset + 32, value.replyPackets, true)
+    into.setBigUint64(offset + 40, value.replyBytes, true)
   },
   decode(from, offset) {
     return {
       connections: from.getBigUint64(offset, true),
       refused: from.getBigUint64(offset + 8, true),
+      requestPackets: from.getBigUint64(offset + 16, true),
+      requestBytes: from.getBigUint64(offset + 24, true),
+      replyPackets: from.getBigUint64(offset + 32, true),
+      replyBytes: from.getBigUint64(offset + 40, true),
     }
   },
 }
@@ -1702,14 +1720,14 @@ export const frontendKindNames: Readonly<Record<number, string>> = {
 
 /** `enum layout` */
 export const layout = {
-  VERSION: 4,
+  VERSION: 5,
   FILTER_BITS: 22,
   SERVICE_CIDRS: 8,
 } as const
 
 /** The names of `layout` by their values. */
 export const layoutNames: Readonly<Record<number, string>> = {
-  4: 'VERSION',
+  5: 'VERSION',
   8: 'SERVICE_CIDRS',
   22: 'FILTER_BITS',
 }
@@ -1917,7 +1935,7 @@ export const maps = {
   embryonic4: {
     type: 'lru_hash',
     keySize: 16,
-    valueSize: 60,
+    valueSize: 64,
     maxEntries: 131072,
     keyType: 'flowKey4',
     valueType: 'flow4',
@@ -1925,7 +1943,7 @@ export const maps = {
   embryonic6: {
     type: 'lru_hash',
     keySize: 40,
-    valueSize: 108,
+    valueSize: 112,
     maxEntries: 131072,
     keyType: 'flowKey6',
     valueType: 'flow6',
@@ -1941,7 +1959,7 @@ export const maps = {
   flows4: {
     type: 'hash',
     keySize: 16,
-    valueSize: 60,
+    valueSize: 64,
     maxEntries: 524288,
     keyType: 'flowKey4',
     valueType: 'flow4',
@@ -1949,7 +1967,7 @@ export const maps = {
   flows6: {
     type: 'hash',
     keySize: 40,
-    valueSize: 108,
+    valueSize: 112,
     maxEntries: 524288,
     keyType: 'flowKey6',
     valueType: 'flow6',
@@ -2077,7 +2095,7 @@ export const maps = {
   scratch4: {
     type: 'percpu_array',
     keySize: 4,
-    valueSize: 360,
+    valueSize: 368,
     maxEntries: 1,
     keyType: 'u32',
     valueType: '',
@@ -2085,7 +2103,7 @@ export const maps = {
   scratch6: {
     type: 'percpu_array',
     keySize: 4,
-    valueSize: 600,
+    valueSize: 608,
     maxEntries: 1,
     keyType: 'u32',
     valueType: '',
@@ -2109,7 +2127,7 @@ export const maps = {
   service_stats: {
     type: 'percpu_array',
     keySize: 4,
-    valueSize: 16,
+    valueSize: 48,
     maxEntries: 65536,
     keyType: 'u32',
     valueType: 'serviceStats',

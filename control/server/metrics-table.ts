@@ -270,11 +270,23 @@ export const METRICS = {
     labels: SERVICE_PORT,
     help: 'Connections to it that were refused or dropped: no endpoint, no room, or a client in none of the source ranges',
   },
+  servicePackets: {
+    name: 'sluice_service_packets_total',
+    type: 'counter',
+    labels: [...SERVICE_PORT, 'direction'],
+    help: 'Packets translated for it: request, to its backends, and reply, from them. At most two seconds late; segments that the kernel carries as one packet count as one. Those of connections balanced at sockets need no translation and are in none of them',
+  },
+  serviceBytes: {
+    name: 'sluice_service_bytes_total',
+    type: 'counter',
+    labels: [...SERVICE_PORT, 'direction'],
+    help: 'Bytes of these packets, from the IP header on',
+  },
   hiddenServices: {
     name: 'sluice_service_ports_left_out',
     type: 'gauge',
     labels: [],
-    help: 'Ports of Services without the two metrics before: the 1,000 with the most connections have them',
+    help: 'Ports of Services without the four metrics before: the 1,000 with the most connections have them',
   },
   devices: {
     name: 'sluice_attached_devices',

@@ -305,11 +305,16 @@ export class Datapath implements Disposable {
   }
 
   /** The counters of a service, over all CPUs. */
-  serviceStats(service: number): Pick<layout.ServiceStats, 'connections' | 'refused'> {
+  serviceStats(service: number): layout.ServiceStats {
     const all = this.#serviceStats.getPerCpu(service)
+    const sumOf = (key: keyof layout.ServiceStats) => all.reduce((sum, one) => sum + one[key], 0n)
     return {
-      connections: all.reduce((sum, one) => sum + one.connections, 0n),
-      refused: all.reduce((sum, one) => sum + one.refused, 0n),
+      connections: sumOf('connections'),
+      refused: sumOf('refused'),
+      requestPackets: sumOf('requestPackets'),
+      requestBytes: sumOf('requestBytes'),
+      replyPackets: sumOf('replyPackets'),
+      replyBytes: sumOf('replyBytes'),
     }
   }
 

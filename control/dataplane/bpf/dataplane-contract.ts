@@ -340,15 +340,24 @@ function serviceCounters(world: World): void {
     for (const { id, service } of inspector.services()) {
       const value = new Uint8Array(stats.valueBytes)
       const view = viewOf(value)
-      // 1 connection on each CPU, and 2 refusals on the first; nothing of the one that nobody asks.
-      for (let at = 0; at < value.length; at += serviceStats.size) view.setBigUint64(at, 1n, true)
-      view.setBigUint64(8, 2n, true)
+      // 1 connection and 3 packets of its answers on each CPU, 2 refusals on the first; nothing of the one that nobody asks.
+      const counted = { requestPackets: 0n, requestBytes: 0n, replyPackets: 3n, replyBytes: 1500n }
+      for (let at = 0; at < value.length; at += serviceStats.size)
+        serviceStats.encode({ connections: 1n, refused: at === 0 ? 2n : 0n, ...counted }, view, at)
       if (service.name !== 'idle') stats.update(Uint8Array.of(id, 0, 0, 0), value)
     }
     const cpus = world.kernel.possibleCpus()
+    const counted = (families: number) => ({
+      connections: families * cpus,
+      refused: 2 * families,
+      requestPackets: 0,
+      requestBytes: 0,
+      replyPackets: 3 * families * cpus,
+      replyBytes: 1500 * families * cpus,
+    })
     assert.deepEqual(dataplane.serviceCounters(), [
-      { namespace: 'test', name: 'web', portName: '', connections: 2 * cpus, refused: 4 },
-      { namespace: 'test', name: 'dns', portName: 'dns', connections: cpus, refused: 2 },
+      { namespace: 'test', name: 'web', portName: '', ...counted(2) },
+      { namespace: 'test', name: 'dns', portName: 'dns', ...counted(1) },
     ])
   })
 }

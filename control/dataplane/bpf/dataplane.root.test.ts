@@ -53,6 +53,7 @@ function flowSides(family: Family, clientPort: number, lastSeen: number): Flow4[
     flags,
     syns: 0,
     reset: 0,
+    traffic: 0,
   })
   return [
     side(request, towards, flowDirection.INGRESS, flowFlag.REQUEST | flowFlag.CONFIRMED),

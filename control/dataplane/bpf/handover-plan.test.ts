@@ -30,6 +30,7 @@ function flowOf(change: Partial<Flow4> = {}, protocol: number = TCP): Flow4 {
     flags: flowFlag.REQUEST | flowFlag.CONFIRMED,
     syns: 0,
     reset: 0,
+    traffic: 0,
     ...change,
   }
 }

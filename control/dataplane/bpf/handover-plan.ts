@@ -102,5 +102,6 @@ export function heldAnswers(
     to: tuple,
     state: flowState.HELD,
     flags: 0,
+    traffic: 0,
   }
 }

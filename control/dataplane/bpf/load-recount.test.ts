@@ -43,7 +43,7 @@ class Lab {
     const back = { source: to, destination: client, sourcePort: 8080, destinationPort: port }
     const answer = { source: frontend, destination: client, sourcePort: 80, destinationPort: port }
     const common = { backend, generation, service: 1, ifindex: 1, lastSeen: 0, created: 0, sequence: 0 }
-    const rest = { ...common, syns: 0, reset: 0 }
+    const rest = { ...common, syns: 0, reset: 0, traffic: 0 }
     const key = (tuple: typeof asked, direction: number) => ({ tuple, protocol: 6, direction, zero: 0 })
     const { ESTABLISHED } = flowState
     const { INGRESS, EGRESS } = flowDirection

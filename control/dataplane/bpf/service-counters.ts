@@ -13,7 +13,17 @@ export interface ServiceCounters {
   connections: number
   /** Those that were refused. */
   refused: number
+  /** Of its clients, translated on their way to its backends. Bytes from the IP header on. */
+  requestPackets: number
+  requestBytes: number
+  /** Of its backends. */
+  replyPackets: number
+  replyBytes: number
 }
+
+type Counts = Omit<ServiceCounters, 'namespace' | 'name' | 'portName'>
+
+const COUNTS = Object.keys(nothing()) as readonly (keyof Counts)[]
 
 /**
  * The ports that anybody has asked, those with the most connections first; the counters are as old as the port is in the
@@ -43,28 +53,26 @@ export function readServiceCounters(
 }
 
 /** All CPUs together. */
-function sumOf(view: DataView, offset: number, size: number): { connections: number; refused: number } {
-  const sum = { connections: 0, refused: 0 }
+function sumOf(view: DataView, offset: number, size: number): Counts {
+  const sum = nothing()
   for (let at = offset; at < offset + size; at += serviceStats.size) {
-    const { connections, refused } = serviceStats.decode(view, at)
-    sum.connections += Number(connections)
-    sum.refused += Number(refused)
+    const one = serviceStats.decode(view, at)
+    for (const key of COUNTS) sum[key] += Number(one[key])
   }
   return sum
 }
 
-function addTo(
-  ports: Map<string, ServiceCounters>,
-  identity: ServiceIdentity,
-  { connections, refused }: { readonly connections: number; readonly refused: number },
-): void {
-  if (connections === 0 && refused === 0) return
+function addTo(ports: Map<string, ServiceCounters>, identity: ServiceIdentity, counts: Counts): void {
+  if (COUNTS.every((key) => counts[key] === 0)) return
   const { namespace, name, portName } = identity
-  const none = { namespace, name, portName, connections: 0, refused: 0 }
+  const none = { namespace, name, portName, ...nothing() }
   const known = ports.get(textOf(none)) ?? none
-  known.connections += connections
-  known.refused += refused
+  for (const key of COUNTS) known[key] += counts[key]
   ports.set(textOf(none), known)
+}
+
+function nothing(): Counts {
+  return { connections: 0, refused: 0, requestPackets: 0, requestBytes: 0, replyPackets: 0, replyBytes: 0 }
 }
 
 const textOf = ({ namespace, name, portName }: ServiceCounters) => `${namespace}/${name}:${portName}`
