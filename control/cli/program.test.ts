@@ -201,6 +201,28 @@ describe('commands and their options', () => {
   }
 })
 
+describe('the words of a flag may have underscores between them, as those of kube-proxy', () => {
+  it('with the value after a space, after an equals sign, or without one', async () => {
+    const spelled = await read(
+      ...['run', '--source', 'files:a_b', '--cluster_cidr', '10.0.0.0/8', '--node-name', 'n1'],
+      ...['--metrics_bind_address=127.0.0.1:9', '--masquerade_all', '--map_size=node_addresses4=64'],
+    )
+    const usual = await read(
+      ...['run', '--source', 'files:a_b', '--cluster-cidr', '10.0.0.0/8', '--node-name', 'n1'],
+      ...['--metrics-bind-address=127.0.0.1:9', '--masquerade-all', '--map-size=node_addresses4=64'],
+    )
+    assert.equal(usual.code, EXIT_OK, usual.err)
+    assert.deepEqual(spelled, usual)
+    assert.match(JSON.stringify(usual.called), /"node_addresses4":64/)
+  })
+
+  it('flags of kube-proxy that are no options of ours, too', async () => {
+    const seen = await read('run', '--source', 'files:a', '--kube_api_qps=7')
+    assert.equal(seen.code, EXIT_OK, seen.err)
+    assert.match(JSON.stringify(seen.called), /--kube-api-qps/)
+  })
+})
+
 describe('what makes no sense is told in one line, with what would', () => {
   const cases: [line: string, err: string][] = [
     [

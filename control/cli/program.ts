@@ -7,7 +7,7 @@ import { hostname } from 'node:os'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import type { Configuration } from '../config/configuration.ts'
 import { type DevicePatterns, devicePatterns } from '../config/device-options.ts'
-import { isFieldFlag } from '../config/kube-proxy-flags.ts'
+import { isFieldFlag, withDashes } from '../config/kube-proxy-flags.ts'
 import { DEFAULT_NODE_PORT_RANGE, parseNodePortRange } from '../config/node-port-options.ts'
 import {
   ATTACH_OPTIONS,
@@ -91,7 +91,7 @@ export async function runProgram(
 ): Promise<number> {
   try {
     const program = createProgram(version, commands, terminal)
-    await program.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' })
+    await program.parseAsync(args.length === 0 ? ['--help'] : args.map(withDashes), { from: 'user' })
     return EXIT_OK
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_OK : EXIT_USAGE

@@ -1,5 +1,6 @@
 /** `sluice run`: builds the parts, starts them in their order, and stops them. */
 
+import { setTimeout as delay } from 'node:timers/promises'
 import { kernelRelease } from 'libbpf-ts'
 import { systemClock } from '../clock.ts'
 import { CONFIGZ_GROUP, kubeProxyDocument } from '../config/configz.ts'
@@ -25,6 +26,7 @@ import {
   choiceEvent,
   createNodeEvents,
   healthCheckEvent,
+  serverEvent,
   startingEvent,
   type TellNode,
 } from './node-events.ts'
@@ -32,14 +34,17 @@ import { NodeFollower } from './node-follower.ts'
 import { setOomScore } from './oom-score.ts'
 import { pacingWith } from './pacing.ts'
 import { type Repetition, repeat } from './repeat.ts'
-import { checkPorts, startServers } from './servers.ts'
+import { checkPorts, type ServersOptions, startServers } from './servers.ts'
 import { type StartedPart, startPart } from './start-part.ts'
 import { startSource } from './start-source.ts'
 import { Succession } from './succession.ts'
 import { amountText, createSyncLog } from './sync-log.ts'
+import { tellWaiting } from './waiting-services.ts'
 
 const CHECK_INTERVAL_MS = 5000
 const SUCCESSION_INTERVAL_MS = 30_000
+/** A daemon that ends waits so long for the API server to take the event that says why. */
+const LAST_WORDS_MS = 2000
 
 /**
  * Runs until SIGTERM or SIGINT. Then everything stays in the kernel, and traffic flows on.
@@ -59,13 +64,17 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
   logStart(options, version, log)
   const looking = lookAtConfiguration(options, abort, log)
   try {
-    await checkPorts({ ...options, clock: systemClock, log })
     // Where all sockets are served, a pod that refuses must not be served first.
     const pods = options.socketLoadBalancing === 'all' ? 'awaited' : 'late'
     const source = await startSource({ ...options, pods }, log, abort.signal)
     const parts = { options, source, log, clock: systemClock, signal: abort.signal }
-    const tellNode = await createNodeEvents(options, parts)
+    const { tell: tellNode, idle: allTold } = await createNodeEvents(options, parts)
     tellNode(startingEvent(version))
+    const serverFailed: ServersOptions['serverFailed'] = (...told) => tellNode(serverEvent(...told))
+    await checkPorts({ ...options, clock: systemClock, log, serverFailed }).catch(async (error) => {
+      await Promise.race([allTold(), delay(LAST_WORDS_MS)])
+      throw error
+    })
     await tellConntrack(options, log)
     const started = await startPart(parts)
     tellChoice(started.choice, log)
@@ -158,6 +167,7 @@ async function serve(daemon: Daemon): Promise<void> {
     observers: [
       metrics.observer,
       { synced: (outcome) => part.synced(outcome) },
+      tellWaiting(daemon.tellNode),
       { synced: ({ desired }) => servers.healthChecks.setChecks(desired.healthChecks) },
     ],
     addresses: (addresses) => servers.setAddresses(addresses),
@@ -167,6 +177,7 @@ async function serve(daemon: Daemon): Promise<void> {
     ...part.model,
     proxyMode: choice,
     healthCheckFailed: (check, why) => daemon.tellNode(healthCheckEvent(check, why)),
+    serverFailed: (...told) => daemon.tellNode(serverEvent(...told)),
     configuration: () => ({ [CONFIGZ_GROUP]: kubeProxyDocument(options, choice.dataplane) }),
     state: () => proxyState(daemon, loop, startedMs),
     metrics,
@@ -198,7 +209,7 @@ async function serve(daemon: Daemon): Promise<void> {
 
 function proxyState({ options, source, part }: Daemon, loop: SyncLoop<Model>, startedMs: number): ProxyState {
   const { store } = source
-  const { unwrittenSinceMs, lastSyncMs } = loop.state()
+  const { unwrittenSinceMs, lastSyncMs, lastReport } = loop.state()
   return {
     unwrittenSinceMs,
     lastSyncMs,
@@ -208,6 +219,7 @@ function proxyState({ options, source, part }: Daemon, loop: SyncLoop<Model>, st
     // Before the source has told everything, its absence means nothing.
     nodeEligible: !store.synced || isEligible(store.cluster.node, options.source.kind === 'kubernetes'),
     families: part.families.map((family) => (family === 'ipv4' ? 'IPv4' : 'IPv6')),
+    waitingServices: lastReport?.waiting?.size ?? 0,
     stalledWatches: source.freshness().flatMap(({ kind, isStalled }) => (isStalled ? [kind] : [])),
   }
 }

@@ -8,8 +8,14 @@ import type { HealthCheck } from '../model/types.ts'
 import type { NodeEvent } from '../source/kubernetes/node-events.ts'
 import type { StartedSource } from './start-source.ts'
 
-/** Never throws, and waits for nothing. */
-export type TellNode = (event: NodeEvent) => void
+/** Never throws, and waits for nothing. False where there is no room for it now. */
+export type TellNode = (event: NodeEvent) => boolean
+
+export interface NodeTeller {
+  readonly tell: TellNode
+  /** Resolves when nothing waits to be told. */
+  idle(): Promise<void>
+}
 
 /** What a cluster needs is loaded only for one. */
 export async function createNodeEvents(
@@ -20,15 +26,15 @@ export async function createNodeEvents(
     readonly signal: AbortSignal
     readonly source: Pick<StartedSource, 'requests'>
   },
-): Promise<TellNode> {
-  if (source.kind === 'files') return () => undefined
+): Promise<NodeTeller> {
+  if (source.kind === 'files') return { tell: () => true, idle: async () => undefined }
   const { nodeEvents } = await import('../source/kubernetes/node-events.ts')
   const { kubeconfig, apiServer } = source
   const events = nodeEvents(
     { kubeconfig, apiServer },
     { nodeName, ...about, made: about.source.requests.made },
   )
-  return (event) => events.tell(event)
+  return { tell: (event) => events.tell(event), idle: () => events.idle() }
 }
 
 /** As kube-proxy has it. */
@@ -45,6 +51,12 @@ export function healthCheckEvent({ namespace, name }: HealthCheck, note: string)
     note,
     service: { namespace, name },
   }
+}
+
+/** As kube-proxy has it: a server of the daemon itself whose port cannot be had. */
+export function serverEvent(server: 'health' | 'metrics', note: string): NodeEvent {
+  const reason = server === 'health' ? 'FailedToStartProxierHealthcheck' : 'FailedToStartMetricServer'
+  return { type: 'Warning', reason, action: 'StartSluice', note }
 }
 
 /** A warning where eBPF was wanted and cannot be had. */

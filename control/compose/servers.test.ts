@@ -5,6 +5,7 @@ import { after, test } from 'node:test'
 import { systemClock } from '../clock.ts'
 import { Refusal } from '../config/refusal.ts'
 import type { ProxyState } from '../server/health.ts'
+import { serverEvent } from './node-events.ts'
 import { checkPorts, type ServersOptions, startServers } from './servers.ts'
 
 const state: ProxyState = {
@@ -41,8 +42,10 @@ async function taken() {
 
 test('a port that is taken ends the start where that is asked for, and is waited for elsewhere', async () => {
   const healthzBindAddress = await taken()
+  const failures: string[] = []
+  const serverFailed: ServersOptions['serverFailed'] = (...told) => failures.push(told.join(': '))
   await assert.rejects(
-    startServers(options({ healthzBindAddress, bindAddressHardFail: true })),
+    startServers(options({ healthzBindAddress, bindAddressHardFail: true, serverFailed })),
     (error) =>
       error instanceof Refusal &&
       /the health server cannot listen .*--bind-address-hard-fail/.test(error.message),
@@ -50,7 +53,7 @@ test('a port that is taken ends the start where that is asked for, and is waited
   const warnings: string[] = []
   const warned = Promise.withResolvers<void>()
   const servers = await startServers({
-    ...options({ healthzBindAddress }),
+    ...options({ healthzBindAddress, serverFailed }),
     log: {
       debug: () => undefined,
       info: () => undefined,
@@ -63,6 +66,15 @@ test('a port that is taken ends the start where that is asked for, and is waited
   await warned.promise
   servers.close()
   assert.match(warnings[0] ?? '', /^the health server: cannot listen on .*tried again every 5 s$/)
+  assert.equal(failures.length, 2, 'each is told once')
+  for (const failure of failures) assert.match(failure, /^health: the health server:? cannot listen on /)
+})
+
+test('a server whose port is taken is an event of the Node by the name that kube-proxy has for it', () => {
+  const note = 'cannot listen'
+  const event = (reason: string) => ({ type: 'Warning', reason, action: 'StartSluice', note })
+  assert.deepEqual(serverEvent('health', note), event('FailedToStartProxierHealthcheck'))
+  assert.deepEqual(serverEvent('metrics', note), event('FailedToStartMetricServer'))
 })
 
 test('where a taken port ends the start, it is asked for before anything else, and given back', async () => {

@@ -14,8 +14,8 @@ import { Listener, type Responder, whyNot } from '../server/listener.ts'
 import { healthRoutes, metricsRoutes, type ProxyMode } from '../server/routes.ts'
 import type { MetricsKeeper } from './metrics.ts'
 
-const HEALTH_SERVER = 'the health server'
-const METRICS_SERVER = 'the metrics server'
+/** Those of the daemon itself. */
+export type ServerName = 'health' | 'metrics'
 
 export interface ServersOptions
   extends Pick<RunOptions, 'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail'> {
@@ -29,6 +29,8 @@ export interface ServersOptions
   readonly log: Pick<Logger, 'debug' | 'info' | 'warn'>
   /** See `HealthCheckServersOptions`. */
   readonly healthCheckFailed?: (check: HealthCheck, why: string) => void
+  /** Hears why a server does not listen: once for as long as it is the same. */
+  readonly serverFailed?: (server: ServerName, why: string) => void
 }
 
 export interface Servers {
@@ -46,14 +48,14 @@ export interface Servers {
 export async function checkPorts(
   options: Pick<
     ServersOptions,
-    'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail' | 'clock' | 'log'
+    'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail' | 'clock' | 'log' | 'serverFailed'
   >,
 ): Promise<void> {
   if (!options.bindAddressHardFail) return
   const nothing = { code: 503, type: 'text/plain', body: '' } as const
   for (const [name, at] of [
-    [HEALTH_SERVER, options.healthzBindAddress],
-    [METRICS_SERVER, options.metricsBindAddress],
+    ['health', options.healthzBindAddress],
+    ['metrics', options.metricsBindAddress],
   ] as const) {
     for (const listener of await listen(name, at, () => nothing, options)) listener.close()
   }
@@ -65,13 +67,13 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
   const now = () => ({ monotonicMs: clock.nowMs(), wallMs: Date.now() })
   const listeners = [
     ...(await listen(
-      HEALTH_SERVER,
+      'health',
       options.healthzBindAddress,
       healthRoutes(state, now, metrics.answered),
       options,
     )),
     ...(await listen(
-      METRICS_SERVER,
+      'metrics',
       options.metricsBindAddress,
       metricsRoutes(metrics.scrape, options.proxyMode, options.configuration),
       options,
@@ -97,13 +99,20 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
 }
 
 async function listen(
-  name: string,
+  server: ServerName,
   at: BindAddress | undefined,
   respond: Responder,
-  { bindAddressHardFail, clock, log }: Pick<ServersOptions, 'bindAddressHardFail' | 'clock' | 'log'>,
+  {
+    bindAddressHardFail,
+    clock,
+    log,
+    serverFailed,
+  }: Pick<ServersOptions, 'bindAddressHardFail' | 'clock' | 'log' | 'serverFailed'>,
 ): Promise<readonly Listener[]> {
   if (at === undefined) return []
-  const listener = new Listener({ name, ...at, respond, clock, log })
+  const name = `the ${server} server`
+  const failed = (why: string) => serverFailed?.(server, why)
+  const listener = new Listener({ name, ...at, respond, clock, log, failed })
   if (!bindAddressHardFail) {
     listener.start()
     return [listener]
@@ -112,7 +121,8 @@ async function listen(
     await listener.listen()
     return [listener]
   } catch (error) {
-    const why = error instanceof Error ? whyNot(error, at.address, at.port) : String(error)
-    throw new Refusal(`${name} ${why}, and --bind-address-hard-fail is given`, { cause: error })
+    const why = `${name} ${error instanceof Error ? whyNot(error, at.address, at.port) : error}`
+    failed(why)
+    throw new Refusal(`${why}, and --bind-address-hard-fail is given`, { cause: error })
   }
 }

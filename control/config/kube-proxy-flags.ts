@@ -87,6 +87,13 @@ export const OTHER_FLAGS: Readonly<Record<string, { readonly isBoolean: boolean;
     '--resource-container': { isBoolean: false, told: 'no resource container is made' },
   }
 
+/** As kube-proxy reads its flags: words may have underscores between them, too. What follows `=` is not touched. */
+export function withDashes(argument: string): string {
+  if (!argument.startsWith('--')) return argument
+  const [flag = '', ...value] = argument.split('=')
+  return [flag.replaceAll('_', '-'), ...value].join('=')
+}
+
 export function isFieldFlag(flag: string): boolean {
   return Object.hasOwn(OTHER_FLAGS, flag) || FIELD_FLAGS.some((each) => each.flag === flag)
 }

@@ -7,6 +7,11 @@ export interface SyncReport {
   readonly unchanged: number
   /** One sentence for each entry that the kernel refused; it is tried again in the next sync. */
   readonly failed: readonly string[]
+  /**
+   * The Services, wherever they changed, of which something wanted is not in the kernel, and why: one sentence each. Left out
+   * by a dataplane that writes all or nothing.
+   */
+  readonly waiting?: ReadonlyMap<ServiceKey, string>
   readonly durationMs: number
 }
 

@@ -76,6 +76,13 @@ describe('health', () => {
     assert.equal(answer.code, 200)
     assert.match(answer.body, /"stalledWatches":\["EndpointSlice"\]\}$/)
   })
+
+  test('B38 Services that wait for room in the kernel are counted, and are no illness', async () => {
+    const answer = await get('/healthz', { waitingServices: 3 })
+    assert.equal(answer.code, 200)
+    assert.match(answer.body, /"waitingServices":3\}$/)
+    assert.doesNotMatch((await get('/healthz', { waitingServices: 0 })).body, /waitingServices/)
+  })
 })
 
 test('other paths are not found; the mode is told without a line end', async () => {

@@ -18,6 +18,8 @@ export interface ProxyState {
   readonly nodeEligible: boolean
   /** The families that are served, as kube-proxy names them. */
   readonly families: readonly ('IPv4' | 'IPv6')[]
+  /** Of so many Services something wanted is not in the kernel; left out: of none. */
+  readonly waitingServices?: number
   /** Kinds of objects of which nothing has been heard for too long. They stay as they were known last. */
   readonly stalledWatches: readonly string[]
 }
@@ -62,9 +64,9 @@ export function readyz(state: ProxyState, now: Now): Answer {
   return healthAnswer(state, now, state.lastSyncMs !== undefined && !isLate(state, now.monotonicMs))
 }
 
-/** kube-proxy's keys in its order, and one more where a watch is stalled. */
+/** kube-proxy's keys in its order, and more where a watch is stalled or Services wait for the kernel. */
 function healthAnswer(state: ProxyState, now: Now, healthy: boolean, nodeEligible?: boolean): Answer {
-  const { families, stalledWatches } = state
+  const { families, stalledWatches, waitingServices = 0 } = state
   const time = (atMs: number) => new Date(now.wallMs - (now.monotonicMs - atMs)).toISOString()
   const updated = time(state.lastSyncMs ?? state.startedMs)
   const currentTime = time(now.monotonicMs)
@@ -76,6 +78,7 @@ function healthAnswer(state: ProxyState, now: Now, healthy: boolean, nodeEligibl
     healthy,
     status: Object.fromEntries(families.map((family) => [family, { lastUpdated: updated, healthy }])),
     ...(stalledWatches.length === 0 ? {} : { stalledWatches }),
+    ...(waitingServices === 0 ? {} : { waitingServices }),
   }
   const code = healthy && nodeEligible !== false ? 200 : 503
   return { code, type: 'application/json', body: JSON.stringify(body) }

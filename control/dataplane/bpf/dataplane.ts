@@ -263,21 +263,23 @@ export class BpfDataplane implements Dataplane {
     const { parts } = this.#started()
     const start = this.#clock()
     const total = { written: 0, deleted: 0, unchanged: 0, failed: [] as string[] }
+    const waiting = new Map<ServiceKey, string>()
     const errors: unknown[] = []
     for (const part of parts) {
       try {
-        const { written, deleted, unchanged, failed } = await act(part)
+        const { written, deleted, unchanged, failed, waiting: ofPart } = await act(part)
         total.written += written
         total.deleted += deleted
         total.unchanged += unchanged
         total.failed.push(...failed)
+        for (const [key, message] of ofPart) waiting.set(key, waiting.get(key) ?? message)
       } catch (error) {
         errors.push(error)
         total.failed.push(`${part.family}: ${error instanceof Error ? error.message : String(error)}`)
       }
     }
     if (errors.length === parts.length) throw errors[0]
-    return { ...total, durationMs: this.#clock() - start }
+    return { ...total, waiting, durationMs: this.#clock() - start }
   }
 
   /** Those of maps that are too full. */
@@ -327,10 +329,10 @@ function growthFailure(sizes: ReadonlyMap<string, number>, error: unknown): stri
 /** Two syncs of the same as one: what failed in the first has been tried again. */
 function inAll(first: SyncReport, second: SyncReport): SyncReport {
   return {
+    ...second,
     written: first.written + second.written,
     deleted: first.deleted + second.deleted,
     unchanged: first.unchanged,
-    failed: second.failed,
     durationMs: first.durationMs + second.durationMs,
   }
 }

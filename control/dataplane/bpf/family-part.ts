@@ -14,6 +14,8 @@ export interface PartReport {
   readonly deleted: number
   readonly unchanged: number
   readonly failed: readonly string[]
+  /** See `SyncReport`. */
+  readonly waiting: ReadonlyMap<ServiceKey, string>
 }
 
 export interface FamilyPartOptions {
@@ -65,7 +67,11 @@ export class FamilyPart {
     }
     const { written, deleted, unchanged, failures } = step.value
     this.#isComplete = true
-    this.#retry = new Set(failures.flatMap(({ key }) => (key === undefined ? [] : [key])))
+    const waiting = new Map<ServiceKey, string>()
+    for (const { key, message } of failures) {
+      if (key !== undefined && !waiting.has(key)) waiting.set(key, message)
+    }
+    this.#retry = new Set(waiting.keys())
     // After the services, which might be in the way of a range that is new.
     const ranges = writeServiceCidrs(this.#options.serviceCidrs, desired.serviceCIDRs, believed.mirror.layout)
     return {
@@ -73,6 +79,7 @@ export class FamilyPart {
       deleted,
       unchanged,
       failed: failures.map(({ message }) => message),
+      waiting,
     }
   }
 
@@ -80,7 +87,7 @@ export class FamilyPart {
     const { believed, targets } = this.#options
     const plan = planNodeAddresses(believed, addresses)
     const { written, deleted, failed } = carryOut(plan, believed.mirror, targets)
-    return { written, deleted, unchanged: 0, failed: [...failed.values()] }
+    return { written, deleted, unchanged: 0, failed: [...failed.values()], waiting: new Map() }
   }
 
   /** A service that neither has a port of this family nor had one costs no more than a look. */

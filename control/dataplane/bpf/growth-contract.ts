@@ -145,17 +145,21 @@ function full(world: World, start: Start): void {
     assert.equal(report.failed.length, waiting.length)
     for (const message of report.failed)
       assert.match(message, /^test\/s\d: all 8 entries of backends4 are in use/)
+    assert.deepEqual([...(report.waiting?.keys() ?? [])], ['test/s3', 'test/s4', 'test/s5'])
     assert.deepEqual(shown(root.path, world), wanted(3), 'whole or not at all')
     // An early service loses an endpoint, though additions fail in the same sync.
     const fewer = { ...first, backends: first.backends.slice(1), cluster: [0] }
     const without = [fewer, second, third, ...waiting]
-    assert.ok((await dataplane.sync(stateOf(without), new Set(['test/s0']))).failed.length > 0)
+    const { failed, waiting: stillWaiting } = await dataplane.sync(stateOf(without), new Set(['test/s0']))
+    assert.ok(failed.length > 0)
+    assert.equal(stillWaiting?.size, waiting.length, 'also those that this sync was not about')
     assert.deepEqual(shown(root.path, world)['s0'], ['10.0.0.2'])
     // And two go: once nobody can know their numbers any more, others have them.
     const left = [third, ...waiting.slice(0, 2)]
     await dataplane.sync(stateOf(left), new Set(all.map(({ name }) => `test/${name}`)))
     nowMs += 2 * GRACE_MS
-    assert.deepEqual((await dataplane.sync(stateOf(left), new Set())).failed, [])
+    const last = await dataplane.sync(stateOf(left), new Set())
+    assert.deepEqual([last.failed, last.waiting], [[], new Map()])
     const names = left.map(({ name }) => name)
     assert.deepEqual(
       shown(root.path, world),

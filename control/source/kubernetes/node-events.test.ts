@@ -103,7 +103,8 @@ test('the same is not told twice, another one is; each has a name of its own', a
 
 test('a flood of them is a few, and slowly', async () => {
   await using rig = await makeRig()
-  for (let i = 0; i < 100; i += 1) rig.events.tell({ ...starting, note: String(i) })
+  const taken = Array.from({ length: 100 }, (_, i) => rig.events.tell({ ...starting, note: String(i) }))
+  assert.equal(taken.filter((isTaken) => isTaken).length, 8, 'who has no place knows it')
   await rig.until('eight are there', () => rig.server.events.length === 8)
   await rig.events.idle()
   assert.equal(rig.server.events.length, 8)

@@ -74,21 +74,25 @@ export class NodeEvents {
     this.#options = options
   }
 
-  /** Never waits and never throws: what cannot be told hinders nothing. */
-  tell(event: NodeEvent): void {
+  /**
+   * Never waits and never throws: what cannot be told hinders nothing. Returns whether it will be tried, or was lately: not
+   * where too many others wait.
+   */
+  tell(event: NodeEvent): boolean {
     const { clock, log, signal } = this.#options
     const key = JSON.stringify(event)
     const before = this.#told.get(key)
     const isRepeated = before !== undefined && clock.nowMs() - before < QUIET_MS
     if (signal.aborted || isRepeated || this.#waiting.length >= WAITING_MAX) {
       log.debug('an event of the Node is not told', { reason: event.reason })
-      return
+      return isRepeated
     }
     this.#told.set(key, clock.nowMs())
     this.#waiting.push(event)
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
     })
+    return true
   }
 
   /** Resolves when nothing waits. */
