@@ -8,7 +8,7 @@ interface Query {
 interface Panel {
   readonly title: string
   readonly description: string
-  /** As Grafana calls it: `s`, `bytes`, `short`, `pps`, `percentunit`. */
+  /** As Grafana calls it: `s`, `bytes`, `Bps`, `short`, `pps`, `cps`, `percentunit`. */
   readonly unit: string
   readonly kind?: 'timeseries' | 'stat'
   /** From here on, in the panel's unit, it is for somebody to look at: a line in the panel, and red above it. */
@@ -140,6 +140,29 @@ const ROWS: readonly (readonly [title: string, panels: readonly Panel[]])[] = [
         queries: [
           { expr: `max(sluice_services{${NODE}})`, legend: 'services' },
           { expr: `max by (ip_family) (sluice_backends{${NODE}})`, legend: 'backends, {{ip_family}}' },
+        ],
+      },
+      {
+        title: 'Services that most is said to',
+        description:
+          'Bytes a second that were translated, to the backends and from them; what goes by sockets is not counted',
+        unit: 'Bps',
+        queries: [
+          {
+            expr: `topk(10, sum by (namespace, name, direction) (rate(sluice_service_bytes_total{${NODE}}[$__rate_interval])))`,
+            legend: '{{namespace}}/{{name}} {{direction}}',
+          },
+        ],
+      },
+      {
+        title: 'Services that are asked most',
+        description: 'New connections a second, of packets and of sockets',
+        unit: 'cps',
+        queries: [
+          {
+            expr: `topk(10, sum by (namespace, name) (rate(sluice_service_connections_total{${NODE}}[$__rate_interval])))`,
+            legend: '{{namespace}}/{{name}}',
+          },
         ],
       },
       {
