@@ -17,7 +17,7 @@ createNodeDevices()
 const ALL = 1_000_000
 
 for (const family of FAMILIES) {
-  const { createTestNode, group } = inFamily(family)
+  const { createTestNode, group, tcp } = inFamily(family)
 
   /** A node with a service whose packets the test counts too. */
   class Counted implements Disposable {
@@ -152,10 +152,19 @@ for (const family of FAMILIES) {
 
     test('a client balanced onto itself: both ways come in by its device', () => {
       using web = new Counted({ backend: '10.244.1.2:8080' })
-      web.shakeHands()
+      const asks = { from: '10.244.1.2:4000', to: '10.96.0.10:80' }
+      const answers = { from: '10.244.1.2:8080', to: '10.96.0.10:4000', acknowledged: 1001 }
+      const receive = (packet: Uint8Array) => web.node.receive(PORT1, packet)
+      web.count('request', receive(tcp({ ...asks, flags: 'SYN', sequence: 1000 })))
+      web.count('reply', receive(tcp({ ...answers, flags: 'SYN ACK', sequence: 5000 })))
+      const next = { ...asks, sequence: 1001, acknowledged: 5001 }
+      web.count('request', receive(tcp({ ...next, flags: 'ACK' })))
+      web.count('request', receive(tcp({ ...next, flags: 'PSH ACK', data: 'to myself' })))
+      web.count('reply', receive(tcp({ ...answers, flags: 'ACK', sequence: 5001, data: 'and back' })))
+      assert.equal([...web.node.datapath.flows.entries()].length, 2)
       web.sweep(ALL)
       assert.deepEqual(web.told, web.sent)
-      assert.deepEqual([web.sent.requestPackets, web.sent.replyPackets], [2n, 1n])
+      assert.deepEqual([web.sent.requestPackets, web.sent.replyPackets], [3n, 2n])
     })
 
     test('what is refused is not translated', () => {
