@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The layout of every map: keys, values, and the enumerations in them. This
- * file is the one source of it; the codecs of the control plane are generated
- * from the BTF of the compiled object (npm run gen).
+ * The layout of every map: keys, values, and the enumerations in them. This file is the one source of it; the codecs of
+ * the control plane are generated from the BTF of the compiled object (npm run gen).
  *
  * Rules that hold for all of it:
  *
@@ -314,8 +313,8 @@ struct flow_key {
 };
 
 /*
- * One side of a flow: packets that look like `key` become `to`. The other side
- * is keyed by `to` reversed, at the other hook (a hairpin: at the same).
+ * One side of a flow: packets that look like `key` become `to`. The other side is keyed by `to` reversed, at the other
+ * hook (a hairpin: at the same).
  */
 struct flow {
 	struct flow_key key;
@@ -420,9 +419,8 @@ struct device {
 struct service_stats {
 	__u64 connections; /* flows and sockets balanced */
 	__u64 refused;	   /* for want of an endpoint or of room, or kept out by source ranges */
-	/* Translated packets, as the device has them: several segments in one are one. Bytes from the IP header on. */
-	__u64 request_packets;
-	__u64 request_bytes;
+	__u64 request_packets; /* translated ones; segments that the kernel has as one are one */
+	__u64 request_bytes;   /* from the IP header on */
 	__u64 reply_packets;
 	__u64 reply_bytes;
 };
@@ -445,8 +443,8 @@ struct service_cidrs {
 };
 
 /*
- * Bit h of an address' hash h (filter.h): may this address be a frontend's or
- * the node's, a backend's? Set before an entry appears, cleared by rebuilding.
+ * Bit h of an address' hash h (filter.h): may it be a frontend's or the node's, a backend's? Set before an entry appears,
+ * cleared by rebuilding.
  */
 struct filter {
 	__u64 frontend_bits[FILTER_WORDS];
