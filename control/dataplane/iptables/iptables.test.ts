@@ -63,6 +63,28 @@ test('restore of an old iptables takes no lock: it is taken for it', async () =>
   ])
 })
 
+test('legacy reads whole tables into a heap of huge pages; what is set by hand has the last word', async (t) => {
+  const tunablesOf = async (isNft: boolean) => {
+    let tunables: string | undefined
+    const run: RunCommand = async (_argv, _input, options) => {
+      tunables = options?.environment?.['GLIBC_TUNABLES']
+      return { code: 0, stdout: '', stderr: '' }
+    }
+    await new Iptables('iptables', { isModern: true, isNft }, { run }).restore('')
+    return tunables
+  }
+  const before = process.env['GLIBC_TUNABLES']
+  t.after(() => {
+    if (before === undefined) delete process.env['GLIBC_TUNABLES']
+    else process.env['GLIBC_TUNABLES'] = before
+  })
+  delete process.env['GLIBC_TUNABLES']
+  assert.equal(await tunablesOf(true), undefined)
+  assert.match((await tunablesOf(false)) ?? '', /^glibc\.malloc\.hugetlb=1:glibc\.malloc\.top_pad=\d+$/)
+  process.env['GLIBC_TUNABLES'] = 'glibc.malloc.hugetlb=0'
+  assert.match((await tunablesOf(false)) ?? '', /hugetlb=1.*:glibc\.malloc\.hugetlb=0$/)
+})
+
 test('a lock is waited for, command after command, and not for ever', async () => {
   const held: CommandResult = {
     code: 4,

@@ -11,14 +11,18 @@ export interface CommandResult {
   readonly stderr: string
 }
 
-/**
- * Runs a command, with `input` as its standard input. Never rejects: everything that can happen is in the result. After
- * `timeoutMs` it is killed.
- */
+export interface CommandOptions {
+  /** After so long it is killed; `TIMEOUT_MS` when left out. */
+  readonly timeoutMs?: number
+  /** Variables that it gets beside those of this process. */
+  readonly environment?: Readonly<Record<string, string>>
+}
+
+/** Runs a command, with `input` as its standard input. Never rejects: everything that can happen is in the result. */
 export type RunCommand = (
   argv: readonly string[],
   input?: string,
-  timeoutMs?: number,
+  options?: CommandOptions,
 ) => Promise<CommandResult>
 
 /** Most of these commands take milliseconds; one that hangs (a lock nobody gives back) must not hang its caller. */
@@ -27,7 +31,7 @@ const TIMEOUT_MS = 20_000
 /** The exit code of a shell for a command that was ended by a signal is above this. */
 const ENDED_BY_SIGNAL = 128
 
-export const runCommand: RunCommand = (argv, input = '', timeoutMs = TIMEOUT_MS) =>
+export const runCommand: RunCommand = (argv, input = '', { timeoutMs = TIMEOUT_MS, environment } = {}) =>
   new Promise((resolve) => {
     const [file = '', ...args] = argv
     const child = spawn(file, args, {
@@ -35,7 +39,7 @@ export const runCommand: RunCommand = (argv, input = '', timeoutMs = TIMEOUT_MS)
       timeout: timeoutMs,
       killSignal: 'SIGKILL',
       // Their messages are read by people and by no code, but a locale must not change numbers either.
-      env: { ...process.env, LC_ALL: 'C' },
+      env: { ...process.env, LC_ALL: 'C', ...environment },
     })
     const stdout: Buffer[] = []
     const stderr: Buffer[] = []

@@ -132,7 +132,7 @@ async function lookAt(run: RunCommand, flavour: Flavour): Promise<FlavourFinding
     const command = await findCommand(run, family, flavour)
     if (command === undefined) continue
     // All tables: asking legacy for one that is not there yet would create it.
-    const saved = await run([`${command}-save`], undefined, SAVE_TIMEOUT_MS)
+    const saved = await run([`${command}-save`], undefined, { timeoutMs: SAVE_TIMEOUT_MS })
     finding = {
       installed: true,
       hinted: finding.hinted || hasKubeletHint(saved.stdout),
