@@ -98,6 +98,30 @@ describe('a start', () => {
     )
   })
 
+  test('takes the other flavour where the kernel prints the one but takes no rules of it', async () => {
+    const { dataplane, iptables, lines } = setUp()
+    iptables.intercept = ([program = '']) => (program.endsWith('-nft-restore') ? REFUSED : undefined)
+    await dataplane.start()
+    assert.equal(dataplane.flavour, 'legacy')
+    assert.deepEqual([dataplane.families, dataplane.refused.size], [['ipv4', 'ipv6'], 0])
+    assert.match(
+      lines.at(-1) ?? '',
+      /^warn iptables: the kernel takes no rules of flavour nft, and legacy is/,
+    )
+    await dataplane.sync(stateOf(WEB), undefined)
+    assert.equal(portChains(iptables, 'iptables-legacy').length, 3)
+  })
+
+  test('takes no other flavour than the one that was asked for, nor because a lock is held', async () => {
+    const asked = setUp({ flavour: 'nft' })
+    asked.iptables.intercept = ([program = '']) => (program.endsWith('-nft-restore') ? REFUSED : undefined)
+    await assert.rejects(asked.dataplane.start(), NoIptablesError)
+    const locked = setUp({ signal: AbortSignal.abort() })
+    const held = { code: 4, stdout: '', stderr: 'Another app is currently holding the xtables lock.' }
+    locked.iptables.intercept = ([program = '']) => (program.endsWith('-nft-restore') ? held : undefined)
+    await assert.rejects(locked.dataplane.start(), /xtables lock/)
+  })
+
   test('fails where no family can be served', async () => {
     const { dataplane, iptables } = setUp()
     iptables.intercept = ([program = '']) => (program.endsWith('-restore') ? REFUSED : undefined)
@@ -141,6 +165,20 @@ describe('a sync', () => {
     await iptables.run(['iptables-nft-restore', '--noflush'], `*nat\n${jump.replace('-A', '-D')}\nCOMMIT\n`)
     await dataplane.sync(stateOf(WEB), undefined)
     assert.equal(iptables.saved('iptables-nft', 'nat'), before)
+  })
+
+  test('of everything puts back what somebody took from chains that all share; one of other endpoints does not look there', async () => {
+    const { dataplane, iptables } = setUp()
+    await dataplane.start()
+    await dataplane.sync(stateOf(WEB), undefined)
+    const before = iptables.saved('iptables-nft', 'nat')
+    const [rule = ''] = /-A KUBE-SERVICES .*-j KUBE-SVC-.*/.exec(before) ?? []
+    const others = stateOf({ ...WEB, endpoints: ['10.244.1.2'] })
+    await iptables.run(['iptables-nft-restore', '--noflush'], `*nat\n${rule.replace('-A', '-D')}\nCOMMIT\n`)
+    await dataplane.sync(others, new Set([KEY]))
+    assert.ok(!iptables.saved('iptables-nft', 'nat').includes(rule))
+    await dataplane.sync(others, undefined)
+    assert.ok(iptables.saved('iptables-nft', 'nat').includes(rule))
   })
 
   test('SYN-06: one that was to write changes and failed is counted, leaves what was there, and is followed by one of everything', async () => {

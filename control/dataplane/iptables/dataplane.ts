@@ -126,21 +126,19 @@ export class IptablesDataplane implements Dataplane {
     const choice =
       wanted === undefined ? await detectFlavour(this.#run) : { flavour: wanted, why: 'asked for' }
     if (choice === undefined) throw new NoIptablesError('neither flavour of iptables works here')
-    this.#flavour = choice.flavour
     log.info(`iptables: flavour ${choice.flavour}, ${choice.why}`)
     const counters = await this.#withNetfilter(ensureCounters)
     this.#counters = counters
-    const dropInvalid = (this.#sysctls.read(LIBERAL) ?? '0') === '0'
-    const rules: FamilyRules[] = []
-    for (const family of this.#options.families) {
-      try {
-        rules.push(await this.#openFamily(family, choice.flavour, { counters, dropInvalid }))
-      } catch (error) {
-        this.#refused.set(family, error)
-      }
+    const found = { counters, dropInvalid: (this.#sysctls.read(LIBERAL) ?? '0') === '0' }
+    const refusals = await this.#openFamilies(choice.flavour, found)
+    // What prints its empty tables does not always take rules; whoever is only waiting for a lock does.
+    if (this.#rules.length === 0 && wanted === undefined && !refusals.some(isLocked)) {
+      const other = otherFlavour(choice.flavour)
+      const what = `iptables: the kernel takes no rules of flavour ${choice.flavour}, and ${other} is tried`
+      log.warn(what, { err: refusals[0] })
+      refusals.push(...(await this.#openFamilies(other, found)))
     }
-    this.#rules = rules
-    if (rules.length === 0) throw new NoIptablesError([...this.#refused.values()].map(String).join('; '))
+    if (this.#rules.length === 0) throw new NoIptablesError(refusals.map(String).join('; '))
     for (const [family, error] of this.#refused) {
       log.warn(`the rules of ${family} cannot be written: that family is not served`, { err: error })
     }
@@ -240,6 +238,25 @@ SLUICE_SYSCTL_ROOT where it is, or give --iptables-localhost-nodeports=false`,
     }
   }
 
+  /** Those that can be served by this flavour from now on; what comes back is why the others cannot. */
+  async #openFamilies(
+    flavour: Flavour,
+    found: Pick<RuleSettings, 'counters' | 'dropInvalid'>,
+  ): Promise<unknown[]> {
+    this.#flavour = flavour
+    this.#refused.clear()
+    const rules: FamilyRules[] = []
+    for (const family of this.#options.families) {
+      try {
+        rules.push(await this.#openFamily(family, flavour, found))
+      } catch (error) {
+        this.#refused.set(family, error)
+      }
+    }
+    this.#rules = rules
+    return [...this.#refused.values()]
+  }
+
   /** Rejects where the kernel or iptables lacks something that the rules need. */
   async #openFamily(
     family: Family,
@@ -335,6 +352,10 @@ not run any more, \`sluice cleanup --kube-proxy\` removes them`,
       }
     }
   }
+}
+
+function isLocked(error: unknown): boolean {
+  return error instanceof IptablesError && error.isBusy
 }
 
 const UNTOUCHED: Sysctls = { read: () => '0', write: () => undefined }
