@@ -16,8 +16,8 @@ import type { Outcome } from '../results.ts'
 import { CLONE } from './run.ts'
 
 const OBJECTS = join(CLONE, 'build')
-/** The daemon's; `bench` builds one of its own beside them. */
-const OBJECT = /^(entry|datapath\d(?:_plain)?)\.bpf\.o$/
+/** Built beside the daemon's, which are all the others: one that is new is loaded without a word here. */
+const NOT_OURS = 'bench.bpf.o'
 
 /** Enough for the verifier. */
 const MAP_ENTRIES = 16
@@ -37,7 +37,7 @@ function switches(): Readonly<Record<string, boolean>> {
 export function loadAll(): Outcome[] {
   const usable = switches()
   const on = Object.keys(usable).filter((name) => usable[name])
-  const names = readdirSync(OBJECTS).filter((name) => OBJECT.test(name))
+  const names = readdirSync(OBJECTS).filter((name) => name.endsWith('.bpf.o') && name !== NOT_OURS)
   if (names.length === 0) throw new Error(`${OBJECTS} holds no objects: the set-up builds them`)
   return names.sort().flatMap((name) => {
     const spec = readSpec(join(OBJECTS, name))

@@ -1,5 +1,6 @@
 /** What the project plays elsewhere too, under this kernel: the demo, rows of the conformance table, test files. */
 
+import type { Kernel } from '../kernels.ts'
 import type { Outcome } from '../results.ts'
 import { end, script } from './run.ts'
 
@@ -17,8 +18,10 @@ export async function demo(): Promise<Outcome[]> {
 /** The beginnings of four chapters of the table: a few dozen rows that ask at each hook. */
 const ROWS = ['CIP-0*', 'NP-1*', 'ETPL-1*', 'REJ-*']
 
-export async function conformance(): Promise<Outcome[]> {
-  const args = ['--json', '--only', ROWS.join(',')]
+/** By the dataplane that is for this kernel. */
+export async function conformance({ dataplane }: Kernel): Promise<Outcome[]> {
+  const which = dataplane === 'iptables' ? dataplane : 'bpf'
+  const args = ['--json', '--dataplane', which, '--only', ROWS.join(',')]
   const { code, stdout, stderr } = await script('tools/conformance/main.ts', args)
   const line = stdout.split('\n').find((each) => each.startsWith('{'))
   if (line === undefined) {
