@@ -15,7 +15,7 @@ import type { Kernel } from './kernels.ts'
 const ROOT = join(import.meta.dirname, '..')
 
 /** How much slower a guest is than its host: tests wait as much longer. */
-const TIME_FACTOR = 20
+const TIME_FACTOR = { emulated: 20, userMode: 3 } as const
 
 /** What a command needs beside a kernel: images of the tools and of this clone, as they are when it is made. */
 export class Guests implements Disposable {
@@ -63,11 +63,12 @@ export class Guests implements Disposable {
   ): Promise<{ readonly status: number; readonly results: string }> {
     if (this.#images === undefined) throw new MachineError('nothing is prepared')
     const folder = mkdtempSync(join(this.#folder, 'machine-'))
+    const factor = TIME_FACTOR[boot.libc === undefined ? 'emulated' : 'userMode']
     const status = await runMachine({
       boot,
       ...this.#images,
       folder,
-      command: `export SLUICE_TIME_FACTOR=${TIME_FACTOR}\n${command}`,
+      command: `export SLUICE_TIME_FACTOR=${factor}\n${command}`,
       ...more,
     })
     return { status, results: join(folder, 'results') }

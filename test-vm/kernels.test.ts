@@ -17,7 +17,7 @@ const file = (change: object): unknown => ({ features, kernels: [{ ...entry, ...
 test('a kernel has its features and those of the groups it names', () => {
   const [kernel] = parseKernels(file({}))
   assert.deepEqual([...(kernel?.has ?? [])], ['bpf(2)', 'veth devices'])
-  assert.deepEqual([kernel?.withoutBpf, kernel?.because], [false, ''])
+  assert.deepEqual([kernel?.withoutBpf, kernel?.userMode, kernel?.because], [false, false, ''])
   assert.equal(parseKernels(file({ suite: undefined }))[0]?.suite, undefined, 'none has it')
 })
 

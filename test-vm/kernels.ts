@@ -7,6 +7,8 @@ import { join } from 'node:path'
 export interface KernelSource {
   /** Of Debian. Undefined: none has such a kernel, and whoever asks for it is told. */
   readonly suite: string | undefined
+  /** A program of this machine (Debian's user-mode-linux), not a kernel that QEMU boots. */
+  readonly userMode: boolean
   /** The beginning of the version. */
   readonly release: string
 }
@@ -52,7 +54,7 @@ export function parseKernels(value: unknown): Kernel[] {
 }
 
 const FIELDS = [
-  ...['name', 'suite', 'release', 'withoutBpf', 'dataplane', 'because', 'has', 'checks'],
+  ...['name', 'suite', 'userMode', 'release', 'withoutBpf', 'dataplane', 'because', 'has', 'checks'],
   'quickChecks',
 ]
 
@@ -76,6 +78,7 @@ function parseKernel(
   return {
     name,
     suite: entry['suite'] === undefined ? undefined : word(entry['suite'], field('suite')),
+    userMode: entry['userMode'] === true,
     release: word(entry['release'], field('release')),
     withoutBpf: entry['withoutBpf'] === true,
     dataplane,

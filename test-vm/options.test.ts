@@ -36,6 +36,7 @@ test('what makes no sense is refused in one line', () => {
     ['6.1 --', /no command behind --/],
     ['6.1 --write', /--write: 6\.1 does not take it/],
     ['all --no-bpf', /--no-bpf: all does not take it/],
+    ['uml-6.12 --no-bpf', /goes with kernels of QEMU/],
     ['all -- true', /on one kernel, not on all/],
   ]
   for (const [text, error] of rows) assert.throws(() => parse(text), error, text)

@@ -45,6 +45,7 @@ export function parseOptions(argv: readonly string[], kernels: readonly Kernel[]
 
 /** That of the matrix; for a kernel that has none there, the same kernel with nothing known about it. */
 function withoutBpf(kernel: Kernel, kernels: readonly Kernel[]): Kernel {
+  if (kernel.userMode) throw new Error('--no-bpf: goes with kernels of QEMU')
   const name = `${kernel.name} --no-bpf`
   const known = kernels.find((each) => each.name === name)
   return (

@@ -13,6 +13,7 @@ const kernel: Kernel = {
   suite: 'bookworm-security',
   release: '6.1',
   withoutBpf: false,
+  userMode: false,
   dataplane: 'bpf by clsact',
   because: '',
   has: new Set(['bpf(2)', 'tc programs']),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { payloadOf, withoutSystemCall } from './boot-image.ts'
+import { payloadOf, withLoader, withoutSystemCall } from './boot-image.ts'
 
 const XZ = Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00, 1, 2, 3])
 const SIZE = Buffer.from([9, 9, 9, 9])
@@ -72,4 +72,13 @@ test('a system call returns ENOSYS at once, behind what ftrace and indirect bran
     () => withoutSystemCall(kernelWith([0x55]), 0x1000n),
     /no segment of the kernel has the address 1000/,
   )
+})
+
+test('a program finds its loader where it is told, if the path is short enough', () => {
+  const program = Buffer.from('ELF…/lib64/ld-linux-x86-64.so.2\0rest', 'latin1')
+  const patched = withLoader(program, './ld.so').toString('latin1')
+  assert.match(patched, /ELF.\.\/ld\.so\0{21}rest/s)
+  assert.equal(patched.length, program.length)
+  assert.throws(() => withLoader(program, '/a/much/longer/path/to/the/loader'), /no room/)
+  assert.throws(() => withLoader(Buffer.from('static'), './ld.so'), /names no dynamic loader/)
 })

@@ -79,3 +79,15 @@ function offsetOf(kernel: Buffer, address: bigint): number {
   }
   throw new Error(`no segment of the kernel has the address ${address.toString(16)}`)
 }
+
+const USUAL_LOADER = '/lib64/ld-linux-x86-64.so.2\0'
+
+/** A program that is started by another dynamic loader (`PT_INTERP`) than the usual one; its path may not be longer. */
+export function withLoader(program: Buffer, loader: string): Buffer {
+  const at = program.indexOf(USUAL_LOADER, 0, 'latin1')
+  if (at < 0) throw new Error('the program names no dynamic loader')
+  if (loader.length >= USUAL_LOADER.length) throw new Error(`${loader}: there is no room for so long a path`)
+  const patched = Buffer.from(program)
+  patched.write(loader.padEnd(USUAL_LOADER.length, '\0'), at, 'latin1')
+  return patched
+}

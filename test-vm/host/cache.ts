@@ -11,7 +11,7 @@ import { MachineError } from './failure.ts'
 
 export type Kind = 'kernels' | 'roots'
 
-/** Of each kind, entries that were used longest ago go. Four kernels of the matrix, with room for a change. */
+/** Of each kind, entries that were used longest ago go. Five kernels of the matrix, with room for a change. */
 const KEPT: Readonly<Record<Kind, number>> = { kernels: 12, roots: 2 }
 
 export class Cache {

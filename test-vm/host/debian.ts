@@ -104,6 +104,13 @@ export class Suite {
     return { version, packages: isSplit ? parts : [image] }
   }
 
+  /** The version that the suite has of a package. Throws Unavailable where it has none. */
+  versionOf(name: string): string {
+    const version = /^Version: (.+)$/m.exec(text(['apt-cache', ...this.#options, 'show', name]))?.[1]
+    if (version === undefined) throw new Unavailable(`the suite ${this.name} has no package ${name}`)
+    return version
+  }
+
   /** Downloads packages and unpacks them into a folder; nothing is installed. */
   unpack(packages: readonly string[], into: string): void {
     const downloads = join(this.#folder, 'downloads')

@@ -16,7 +16,7 @@ import {
 import { basename, join } from 'node:path'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import type { KernelSource } from '../kernels.ts'
-import { type Compression, payloadOf } from './boot-image.ts'
+import { type Compression, payloadOf, withLoader } from './boot-image.ts'
 import type { Cache } from './cache.ts'
 import { output, text } from './command.ts'
 import { Suite } from './debian.ts'
@@ -26,11 +26,13 @@ import { MachineError, Unavailable } from './failure.ts'
 export interface BootFiles {
   /** As `uname -r` says. */
   readonly release: string
-  /** An ELF file, which QEMU starts. */
+  /** An ELF file, which QEMU starts; user-mode Linux is a program itself. */
   readonly kernel: string
   readonly initrd: string
   /** An ext4 image with `/usr/lib/modules/RELEASE`. */
   readonly modules: string
+  /** A folder with the C library that user-mode Linux is to be run with; undefined for QEMU. */
+  readonly libc: string | undefined
 }
 
 const INIT = join(import.meta.dirname, '../guest/init')
@@ -50,7 +52,9 @@ export function prepareKernel(cache: Cache, source: KernelSource): BootFiles {
     throw new Unavailable(`no suite of Debian has a kernel ${source.release}: it has not been run`)
   }
   const suite = Suite.open(source.suite, cache.place(join('suites', source.suite)))
-  const { version, packages } = suite.kernelPackages(source.release)
+  const { version, packages } = source.userMode
+    ? { version: `uml-${suite.versionOf('user-mode-linux')}`, packages: ['user-mode-linux', 'libc6'] }
+    : suite.kernelPackages(source.release)
   // Made by this file, and the initrd of the script too.
   const hash = createHash('sha256')
   for (const path of [import.meta.filename, INIT]) hash.update(readFileSync(path))
@@ -66,19 +70,24 @@ export function prepareKernel(cache: Cache, source: KernelSource): BootFiles {
     kernel: join(folder, 'kernel'),
     initrd: join(folder, 'initrd'),
     modules: join(folder, 'modules.ext4'),
+    libc: source.userMode ? join(folder, 'libc') : undefined,
   }
 }
 
 /** From a tree of unpacked packages to the files of an entry. */
 function build(tree: string, folder: string): void {
-  const place = ['usr/lib/modules', 'lib/modules']
+  const place = ['usr/lib/modules', 'lib/modules', 'usr/lib/uml/modules']
     .map((path) => join(tree, path))
     .find((path) => existsSync(path))
   const release = place === undefined ? undefined : readdirSync(place)[0]
   if (place === undefined || release === undefined) throw new MachineError('the packages hold no modules')
   writeFileSync(join(folder, 'release'), release)
 
-  writeFileSync(join(folder, 'kernel'), unpackKernel(readFileSync(bzImageIn(tree, release))))
+  const program = join(tree, 'usr/bin/linux.uml')
+  if (existsSync(program)) {
+    writeFileSync(join(folder, 'kernel'), withLoader(readFileSync(program), LOADER), { mode: 0o755 })
+    cpSync(libcIn(tree), join(folder, 'libc'), { recursive: true })
+  } else writeFileSync(join(folder, 'kernel'), unpackKernel(readFileSync(bzImageIn(tree, release))))
 
   const disk = join(folder, 'disk')
   const modules = join(disk, 'usr/lib/modules', release)
@@ -89,6 +98,18 @@ function build(tree: string, folder: string): void {
   makeInitrd(disk, release, folder)
   makeDisk(disk, join(folder, 'modules.ext4'))
   rmSync(disk, { recursive: true })
+}
+
+/** By which user-mode Linux finds its dynamic loader, from the folder it is started in. */
+export const LOADER = './ld.so'
+
+const MULTIARCH = 'x86_64-linux-gnu'
+
+/** Of the kernel's own suite: user-mode Linux is a program, and this machine's C library may be older. */
+function libcIn(tree: string): string {
+  const found = ['usr/lib', 'lib'].map((path) => join(tree, path, MULTIARCH)).find((path) => existsSync(path))
+  if (found === undefined) throw new MachineError('the packages hold no C library')
+  return found
 }
 
 function bzImageIn(tree: string, release: string): string {

@@ -8,13 +8,15 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { output } from './command.ts'
 import { MachineError } from './failure.ts'
-import type { BootFiles } from './kernel.ts'
+import { type BootFiles, LOADER } from './kernel.ts'
 
 export interface MachineOptions {
   readonly boot: BootFiles
@@ -67,9 +69,10 @@ function consoleOf({ folder }: MachineOptions): string {
 async function boot(options: MachineOptions): Promise<string> {
   const { folder, command, signal } = options
   prepareExchange(folder, command)
-  const argv = qemu(options)
+  const { libc } = options.boot
+  const argv = libc === undefined ? qemu(options) : userMode(options, libc)
   const console = openSync(join(folder, 'console'), 'w')
-  // It ends with this process, however that ends.
+  // A process group of its own: user-mode Linux is many processes. And it ends with this process, however that ends.
   const bound = ['--pdeathsig', 'KILL', 'nice', ...argv]
   const child = spawn('setpriv', bound, { detached: true, cwd: folder, stdio: ['ignore', 'pipe', console] })
   closeSync(console)
@@ -126,5 +129,21 @@ function qemu(options: MachineOptions): string[] {
     ...['-append', `console=ttyS0 quiet panic=-1 DISKS=vd OUTPUT=ttyS1 ${append}`],
     ...[root, files.modules, clone].flatMap((path) => drive(path, ',readonly=on')),
     ...drive('exchange', ''),
+  ]
+}
+
+/** A kernel that is a program of this machine, at its speed. Its own messages go to standard error. */
+function userMode(options: MachineOptions, libc: string): string[] {
+  const { boot: files, root, clone, append = '', folder } = options
+  rmSync(join(folder, LOADER), { force: true })
+  symlinkSync(join(libc, 'ld-linux-x86-64.so.2'), join(folder, LOADER))
+  return [
+    ...['env', `LD_LIBRARY_PATH=${libc}`, files.kernel],
+    `mem=${memory(options)}M`,
+    `initrd=${files.initrd}`,
+    ...[root, files.modules, clone].map((path, i) => `ubd${i}r=${path}`),
+    'ubd3=exchange',
+    ...['con=null', 'con0=null,fd:1', 'ssl=null', 'console=stderr0', `uml_dir=${folder}`],
+    ...['quiet', 'panic=-1', 'DISKS=ubd', 'OUTPUT=tty0', ...append.split(' ').filter((word) => word !== '')],
   ]
 }
