@@ -12,17 +12,29 @@ import { type Finding, formatNumber } from './result.ts'
 import { serviceKey, syntheticCluster, syntheticSlice } from './synthetic.ts'
 
 const FLAVOURS = ['nft', 'legacy'] as const
-const ENDPOINTS = 10
-/** One of many services takes seconds, the larger part of it iptables' own. */
-const SIZES = [
-  { services: 1000, changes: 40 },
-  { services: 10_000, changes: 5 },
-] as const
+
+interface Size {
+  readonly services: number
+  /** Of each. */
+  readonly endpoints: number
+  /** One of many services takes seconds, the larger part of it iptables' own. */
+  readonly changes: number
+  /** Of the first writing, and of a change. */
+  readonly aimSeconds?: number
+  readonly aimMs?: number
+}
 
 /** From its start to the first service that answers, kube-proxy v1.36 in iptables mode, same lab, 1,000 × 10. */
 const KUBE_PROXY_SECONDS = 6.4
 
-/** Of a change to the least that the same command can do: what is ours to save is above 1. */
+const SIZES: readonly Size[] = [
+  { services: 1000, endpoints: 10, changes: 40, aimSeconds: KUBE_PROXY_SECONDS, aimMs: 100 },
+  // With so many others had complained that they do not get the lock: a change keeps it no longer than it takes.
+  { services: 5000, endpoints: 1, changes: 20, aimMs: 200 },
+  { services: 10_000, endpoints: 10, changes: 5 },
+]
+
+/** Of a change to the least that the same command can do when a person runs it: what is ours to save is above 1. */
 const RATIO_MAX = 1.5
 
 /** A single rule, in a chain of its own: the least that can be written. */
@@ -31,25 +43,25 @@ const SINGLE_RULE = '*nat\n:SLUICE-BENCH - [0:0]\n-A SLUICE-BENCH -j RETURN\nCOM
 export async function measureIptables(): Promise<Finding[]> {
   const findings: Finding[] = []
   for (const flavour of FLAVOURS) {
-    for (const { services, changes } of SIZES) {
+    for (const size of SIZES) {
+      const { services, endpoints, aimSeconds, aimMs } = size
       const { seconds, changeMs, bareMs } = await inNamespace((namespace, lock) =>
-        measure({ namespace, lock, flavour, services, changes }),
+        measure({ namespace, lock, flavour, ...size }),
       )
-      const name = (what: string) => `iptables-${flavour}, ${formatNumber(services)} × ${ENDPOINTS}: ${what}`
-      const isSmall = services === SIZES[0].services
+      const name = (what: string) => `iptables-${flavour}, ${formatNumber(services)} × ${endpoints}: ${what}`
       findings.push(
         {
           name: name('objects to kernel'),
           value: seconds,
           unit: 's',
-          ...(isSmall && { baseline: KUBE_PROXY_SECONDS, aim: KUBE_PROXY_SECONDS }),
+          ...(aimSeconds !== undefined && { baseline: aimSeconds, aim: aimSeconds }),
         },
         {
           name: name('one endpoint changed, written, median'),
           value: changeMs,
           unit: 'ms',
           baseline: bareMs,
-          ...(isSmall && { aim: 100 }),
+          ...(aimMs !== undefined && { aim: aimMs }),
         },
         {
           name: name('one endpoint changed, by a single rule in the same table'),
@@ -76,16 +88,16 @@ async function inNamespace<T>(act: (namespace: string, lock: string) => Promise<
 }
 
 /** Objects → desired state → kernel, the look at what the node has included; then one service after the other changes. */
-async function measure(what: {
-  readonly namespace: string
-  readonly lock: string
-  readonly flavour: (typeof FLAVOURS)[number]
-  readonly services: number
-  readonly changes: number
-}): Promise<{ seconds: number; changeMs: number; bareMs: number }> {
-  const { namespace, lock, flavour, services, changes } = what
+async function measure(
+  what: Size & {
+    readonly namespace: string
+    readonly lock: string
+    readonly flavour: (typeof FLAVOURS)[number]
+  },
+): Promise<{ seconds: number; changeMs: number; bareMs: number }> {
+  const { namespace, lock, flavour, services, endpoints, changes } = what
   const node = kubeProxyNode()
-  const cluster = syntheticCluster(services, ENDPOINTS)
+  const cluster = syntheticCluster(services, endpoints)
   const kernel = kernelOf(namespace, lock)
   const { dataplane } = makeSubject(kernel, { flavour, families: ['ipv4'] })
   const startMs = performance.now()
@@ -100,7 +112,7 @@ async function measure(what: {
   for (let i = 0; i < changes; i++) {
     const number = (i * 37) % services
     const key = serviceKey(number)
-    slices.set(key, [syntheticSlice(number, ENDPOINTS, 1)])
+    slices.set(key, [syntheticSlice(number, endpoints, 1)])
     const changeMs = performance.now()
     model = updateDesired(model, { ...cluster, slices }, node, new Set([key]))
     const report = await dataplane.sync(model.desired, model.changed)
