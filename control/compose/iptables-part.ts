@@ -19,6 +19,9 @@ import { takeOverFromBpf } from './takeover.ts'
 
 const COUNTERS_INTERVAL_MS = 5000
 
+/** Before iptables 1.8.8 whoever waits for the lock looks once a second whether it is free. */
+const REST_MAX_MS = 1000
+
 const FAMILIES: readonly Family[] = ['ipv4', 'ipv6']
 
 const NOTHING_WRITTEN: SyncReport = { written: 0, deleted: 0, unchanged: 0, failed: [], durationMs: 0 }
@@ -49,7 +52,7 @@ export async function startIptablesPart(parts: PartOptions): Promise<DataplanePa
     families: dataplane.families,
     model,
     // Legacy iptables keeps its lock meanwhile, and others must get it, too.
-    pacing: { ...defaultPacing, restsAfterSync: true },
+    pacing: { ...defaultPacing, restMaxMs: REST_MAX_MS },
     adopted,
     node: {
       setLocalCidrs: (cidrs) => {

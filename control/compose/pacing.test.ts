@@ -4,7 +4,7 @@ import { defaultPacing } from '../sync/parts.ts'
 import { pacingWith } from './pacing.ts'
 
 test('who asks for nothing gets what the dataplane has', () => {
-  const usual = { ...defaultPacing, restsAfterSync: true }
+  const usual = { ...defaultPacing, restMaxMs: 1000 }
   assert.deepEqual(pacingWith(usual, { minSyncPeriodMs: undefined, syncPeriodMs: 30_000 }), usual)
 })
 

@@ -196,12 +196,9 @@ describe('pace', () => {
     assert.deepEqual(rig.heard, ['first synced all after 0', 'synced 2 after 10', 'synced 1 after 0'])
   })
 
-  test('after a sync that took long there is a pause as long, where it is to rest', async () => {
-    for (const [restsAfterSync, expected] of [
-      [false, ['0 all', '210 default/b']],
-      [true, ['0 all', '400 default/b']],
-    ] as const) {
-      await using rig = makeRig(true, { ...pacing, restsAfterSync })
+  test('after a sync that took long there is a pause as long, where it is to rest, and no longer than that may be', async () => {
+    for (const [restMaxMs, nextMs] of Object.entries({ 0: 210, 50: 250, 1000: 400 })) {
+      await using rig = makeRig(true, { ...pacing, restMaxMs: Number(restMaxMs) })
       const gate = Promise.withResolvers<void>()
       rig.dataplane.gate = gate.promise
       rig.set('a')
@@ -210,7 +207,7 @@ describe('pace', () => {
       await rig.clock.advance(100)
       gate.resolve()
       await rig.clock.advance(1000)
-      assert.deepEqual(rig.dataplane.calls, expected)
+      assert.deepEqual(rig.dataplane.calls, ['0 all', `${nextMs} default/b`])
     }
   })
 

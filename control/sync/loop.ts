@@ -173,10 +173,10 @@ export class SyncLoop<M extends ModelResult> {
     times: { readonly sinceMs: number; readonly full: boolean; readonly tookMs: number },
   ): void {
     const nowMs = this.#parts.clock.nowMs()
-    const { restsAfterSync = false, minIntervalMs } = this.#pacing
+    const { restMaxMs = 0, minIntervalMs } = this.#pacing
     const pacing = {
       ...this.#pacing,
-      minIntervalMs: restsAfterSync ? Math.max(minIntervalMs, times.tookMs) : minIntervalMs,
+      minIntervalMs: Math.max(minIntervalMs, Math.min(times.tookMs, restMaxMs)),
     }
     this.#lastSyncMs = nowMs
     this.#schedule = ended(this.#schedule, how, { nowMs, ...times }, pacing)

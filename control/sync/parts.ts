@@ -61,8 +61,11 @@ export interface SyncObserver {
 export interface SyncPacing {
   /** At least so long from the end of one sync to the beginning of the next; what comes meanwhile waits together. */
   readonly minIntervalMs: number
-  /** Also at least so long as the sync took: for one that keeps others from what they need, as a lock does. */
-  readonly restsAfterSync?: boolean
+  /**
+   * Also at least so long as the sync took, up to this: for one that keeps others from what they need, as a lock does. Not
+   * longer, for it may have been waiting for that lock itself.
+   */
+  readonly restMaxMs?: number
   /** So long after a failure it is tried again; twice as long after each further one. */
   readonly retryMinMs: number
   readonly retryMaxMs: number
