@@ -7,6 +7,8 @@ export interface SyncReport {
   readonly unchanged: number
   /** One sentence for each entry that the kernel refused; it is tried again in the next sync. */
   readonly failed: readonly string[]
+  /** A whole family could not be written: what was asked for is still to be done, and the proxy is late with it. */
+  readonly isLate?: boolean
   /**
    * The Services, wherever they changed, of which something wanted is not in the kernel, and why: one sentence each. Left out
    * by a dataplane that writes all or nothing.

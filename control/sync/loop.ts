@@ -147,7 +147,8 @@ export class SyncLoop<M extends ModelResult> {
       const { desired } = this.#model
       const changed = full ? undefined : this.#notGiven
       if (changed?.size === 0 && desired === this.#given) {
-        this.#answeringSinceMs = undefined
+        // What the last one had to leave waits for one of everything.
+        if (this.#lastReport === undefined || !isInVain(this.#lastReport)) this.#answeringSinceMs = undefined
         this.#end('well', { sinceMs, full, tookMs: 0 })
         return
       }
@@ -232,7 +233,7 @@ export class SyncLoop<M extends ModelResult> {
   }
 }
 
-/** The kernel refused all of it, not some services alone. */
-function isInVain({ written, deleted, unchanged, failed }: SyncReport): boolean {
-  return failed.length > 0 && written + deleted + unchanged === 0
+/** The kernel refused all of it, or all of a family, not some services alone. */
+function isInVain({ written, deleted, unchanged, failed, isLate = false }: SyncReport): boolean {
+  return isLate || (failed.length > 0 && written + deleted + unchanged === 0)
 }

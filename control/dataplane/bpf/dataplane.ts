@@ -279,7 +279,7 @@ export class BpfDataplane implements Dataplane {
       }
     }
     if (errors.length === parts.length) throw errors[0]
-    return { ...total, waiting, durationMs: this.#clock() - start }
+    return { ...total, isLate: errors.length > 0, waiting, durationMs: this.#clock() - start }
   }
 
   /** Those of maps that are too full. */

@@ -107,7 +107,7 @@ function failing(world: World, start: Start): void {
         }),
     })
     const report = await dataplane.sync(BOTH, undefined)
-    assert.deepEqual(report.failed, ['ipv4: broken by the test'])
+    assert.deepEqual([report.failed, report.isLate], [['ipv4: broken by the test'], true])
     assert.ok(
       rows(world, root.path).some(([, family, , backends]) => family === 'ipv6' && backends === IPV6_ROW[3]),
     )

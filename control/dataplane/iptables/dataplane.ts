@@ -191,7 +191,8 @@ export class IptablesDataplane implements Dataplane {
     }
     if (failed.length === this.#rules.length) throw firstError
     if (failed.length === 0) await this.#lookAtOtherFlavour()
-    return { written, deleted, unchanged, failed, durationMs: performance.now() - startMs }
+    const durationMs = performance.now() - startMs
+    return { written, deleted, unchanged, failed, isLate: failed.length > 0, durationMs }
   }
 
   /**
