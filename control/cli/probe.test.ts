@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Feature } from './features.ts'
-import { type ProbeReport, probeText, type Verdict } from './probe.ts'
+import { type ProbeReport, probeText, socketNotes, type Verdict } from './probe.ts'
 import { type Finding, findingOf, missing, probeKernel, probePrivileges } from './requirements.ts'
 
 const tcx: Finding = { name: 'tcx links', here: 'yes', needed: true, use: 'packets', detail: '' }
@@ -92,6 +92,19 @@ No folder of manifests was given.
     const { verdict, ...others } = report
     assert.deepEqual(JSON.parse(probeText(report, 'json')), { ...verdict, ...others })
   })
+})
+
+it('names programs of others on sockets, each once, with its hooks', () => {
+  const hooks = [
+    ['connect4', [12, 9]],
+    ['connect6', []],
+    ['sendmsg4', [12]],
+  ] as const
+  const notes = socketNotes('/sys/fs/cgroup', hooks).map((note) => note.split(':')[0])
+  assert.deepEqual(notes, [
+    'Program 9 is on sockets of /sys/fs/cgroup too (connect4)',
+    'Program 12 is on sockets of /sys/fs/cgroup too (connect4, sendmsg4)',
+  ])
 })
 
 describe('what is missing', () => {

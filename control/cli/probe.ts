@@ -113,6 +113,20 @@ function probeTables(report: ProbeReport): string {
   return [headline(report), findings, devices, rules, notes].filter((part) => part !== '').join('\n')
 }
 
+/** A sentence for each program of others on hooks of sockets, which are given with the programs on them. */
+export function socketNotes(
+  cgroup: string,
+  hooks: readonly (readonly [hook: string, programs: readonly number[]])[],
+): string[] {
+  const ids = new Set(hooks.flatMap(([, programs]) => programs))
+  return [...ids]
+    .sort((a, b) => a - b)
+    .map((id) => {
+      const where = hooks.filter(([, programs]) => programs.includes(id)).map(([hook]) => hook)
+      return `Program ${id} is on sockets of ${cgroup} too (${where.join(', ')}): if it translates Services, the first of us to run does.`
+    })
+}
+
 /** In the order of the chain: `XDP program 7, sluice, program 34, flower filter (priority 1)`. */
 function hookText(programs: readonly HookedProgram[]): string {
   const texts = programs.map(({ id, ours, by, filter }) => {

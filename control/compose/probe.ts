@@ -4,6 +4,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   BpfError,
+  type CgroupHook,
   type ClsactFilter,
   clsactDevices,
   type Direction,
@@ -11,12 +12,22 @@ import {
   type ObjectSpec,
   openNetlink,
   openPinnedLink,
+  queryCgroup,
   queryClsact,
   queryTcx,
 } from 'libbpf-ts'
 import type { ProbeOptions } from '../cli/options.ts'
-import type { HookedProgram, ProbedDevice, ProbedRule, ProbeReport, Verdict } from '../cli/probe.ts'
 import {
+  type HookedProgram,
+  type ProbedDevice,
+  type ProbedRule,
+  type ProbeReport,
+  socketNotes,
+  type Verdict,
+} from '../cli/probe.ts'
+import {
+  cgroupFolder,
+  cgroupMount,
   type Finding,
   kernelText,
   missing,
@@ -29,6 +40,7 @@ import { describeFilter } from '../dataplane/bpf/clsact-hooks.ts'
 import { isOurFilter } from '../dataplane/bpf/clsact-places.ts'
 import { readDatapath } from '../dataplane/bpf/objects.ts'
 import { linksFolder } from '../dataplane/bpf/pinned-links.ts'
+import { SOCKET_PROGRAMS } from '../dataplane/bpf/socket-attachments.ts'
 import { probeDestroySockets } from '../dataplane/bpf/socket-diag.ts'
 import { choose } from '../dataplane/choose.ts'
 import { type RunCommand, runCommand } from '../dataplane/netfilter/command.ts'
@@ -70,7 +82,7 @@ export async function probeNode(options: ProbeOptions): Promise<ProbeReport> {
     devices: devices.map((device) => probeDevice(device, own, xdp.get(device.ifindex))),
     // Rules of iptables stand where kube-proxy's do: nothing comes earlier to them.
     rules: verdict.dataplane === 'bpf' ? await probeRules(node, nodePortRange) : [],
-    notes: notesOf(nodeName, internalIPs),
+    notes: [...notesOf(nodeName, internalIPs), ...probeSockets(cgroupRoot, own)],
   }
 }
 
@@ -197,6 +209,26 @@ async function currentNode(): Promise<NodeSnapshot> {
     return current
   } finally {
     abort.abort()
+  }
+}
+
+/** Whoever else is on the hooks of sockets that we use. */
+function probeSockets(cgroupRoot: string | undefined, own: ReadonlySet<number>): string[] {
+  const folder = cgroupRoot === undefined ? cgroupMount() : cgroupFolder(cgroupRoot)
+  if (folder === undefined) return []
+  const hooks = [...new Set(SOCKET_PROGRAMS.map(({ hook }) => hook))].sort()
+  return socketNotes(
+    folder,
+    hooks.map((hook) => [hook, onSockets(folder, hook).filter((id) => !own.has(id))] as const),
+  )
+}
+
+function onSockets(folder: string, hook: CgroupHook): number[] {
+  try {
+    return queryCgroup(folder, hook)
+  } catch (error) {
+    if (error instanceof BpfError) return []
+    throw error
   }
 }
 

@@ -45,6 +45,7 @@ export {
   BpfLink,
   type LinkInfo,
   openPinnedLink,
+  queryCgroup,
   queryTcx,
 } from './link.ts'
 export { BpfMap, type MapChunk, type MapDefinition } from './map.ts'

@@ -31,6 +31,8 @@ import {
 const LINK_OPTIONS_SIZE = 56
 const QUERY_SIZE = 64
 const QUERY_ENTRIES = 64
+/** `BPF_F_QUERY_EFFECTIVE` */
+const QUERY_EFFECTIVE = 1
 
 /** What the kernel says of a link. */
 export interface LinkInfo {
@@ -191,21 +193,48 @@ export function openPinnedLink(path: string): BpfLink {
 
 /** Who is on a tcx hook, in the order in which they run. Link ids are 0 for programs attached without one. */
 export function queryTcx(ifindex: number, direction: Direction): { programIds: number[]; linkIds: number[] } {
-  const programs = new Uint32Array(QUERY_ENTRIES)
   const links = new Uint32Array(QUERY_ENTRIES)
+  const hook = { target: ifindex, attachType: TCX_ATTACH_TYPES[direction], flags: 0, links }
+  const programIds = queryPrograms(hook, `tcx ${direction} of device ${ifindex}`)
+  return { programIds, linkIds: [...links.subarray(0, programIds.length)] }
+}
+
+/**
+ * The programs that run on a hook for the sockets of a cgroup (version 2), given by its folder, in their order: its own, then
+ * those of the cgroups above it. Throws BpfError, with EINVAL where the kernel does not know the hook, EPERM without NET_ADMIN.
+ */
+export function queryCgroup(cgroup: string, hook: CgroupHook): number[] {
+  const folder = openSync(cgroup, 'r')
+  try {
+    const attachType = CGROUP_HOOKS[hook]
+    return queryPrograms(
+      { target: folder, attachType, flags: QUERY_EFFECTIVE },
+      `cgroup ${hook} of ${cgroup}`,
+    )
+  } finally {
+    closeSync(folder)
+  }
+}
+
+/** Kernels before 6.6 refuse a query with `links`. */
+function queryPrograms(
+  hook: { readonly target: number; readonly attachType: number; readonly flags: number; links?: Uint32Array },
+  subject: string,
+): number[] {
+  const programs = new Uint32Array(QUERY_ENTRIES)
   const bytes = new Uint8Array(QUERY_SIZE)
   const view = new DataView(bytes.buffer)
-  view.setUint32(0, ifindex, true)
-  view.setUint32(4, TCX_ATTACH_TYPES[direction], true)
+  view.setUint32(0, hook.target, true)
+  view.setUint32(4, hook.attachType, true)
+  view.setUint32(8, hook.flags, true)
   view.setBigUint64(16, addressOf(new Uint8Array(programs.buffer)), true)
   view.setUint32(24, QUERY_ENTRIES, true)
-  view.setBigUint64(40, addressOf(new Uint8Array(links.buffer)), true)
+  if (hook.links !== undefined) view.setBigUint64(40, addressOf(new Uint8Array(hook.links.buffer)), true)
   // The system call itself: the query of libbpf 1.1 has no link ids.
   const number = BPF_SYSCALL_NUMBERS[os.arch()] ?? 0
   const result = libc().syscall(number, COMMAND_PROGRAM_QUERY, bytes, QUERY_SIZE)
-  if (result < 0) throw new BpfError('query', `tcx ${direction} of device ${ifindex}`, errno())
-  const count = view.getUint32(24, true)
-  return { programIds: [...programs.subarray(0, count)], linkIds: [...links.subarray(0, count)] }
+  if (result < 0) throw new BpfError('query', subject, errno())
+  return [...programs.subarray(0, view.getUint32(24, true))]
 }
 
 function updateHint(result: number, program: BpfProgram): string | undefined {

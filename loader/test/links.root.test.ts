@@ -10,6 +10,7 @@ import {
   openPinnedLink,
   openPinnedMap,
   probeTcx,
+  queryCgroup,
   queryTcx,
   readSpec,
 } from '../src/index.ts'
@@ -191,6 +192,9 @@ suite('cgroup links', rootOnly, () => {
     })
     assert.equal(connectFrom(cgroup.path, 9), 'Operation not permitted')
     assert.equal(connectFrom(cgroup.path, 10), 'Connection refused')
+    assert.equal(queryCgroup(cgroup.path, 'connect4')[0], object.program('refuse_port_9').id)
+    assert.ok(!queryCgroup(cgroup.path, 'connect6').includes(object.program('refuse_port_9').id))
+    assert.throws(() => queryCgroup('/tmp', 'connect4'), BpfError)
     link.update(object.program('refuse_nothing'))
     assert.equal(connectFrom(cgroup.path, 9), 'Connection refused')
     const { type, programId, attachType, cgroupId } = link.info()
