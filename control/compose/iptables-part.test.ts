@@ -24,7 +24,10 @@ describe('with what the model is computed for iptables', () => {
 describe('a scheduler that no rule can do', () => {
   it('is none of the default: that is random then, as where nothing is said', () => {
     const model = iptablesModel({ model: traffic, scheduler: 'maglev' })
-    assert.deepEqual([model.scheduler, model.schedulers], ['random', ['round-robin', 'random']])
+    assert.deepEqual(
+      [model.scheduler, model.schedulers],
+      ['random', ['round-robin', 'weighted-round-robin', 'random']],
+    )
   })
 })
 

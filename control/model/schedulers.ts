@@ -16,7 +16,7 @@ export const SCHEDULERS = [
 ] as const satisfies readonly Scheduler[]
 
 /** Those that rules of iptables can do: turns and chance. They see neither load nor a hash of the client. */
-export const RULE_SCHEDULERS: readonly Scheduler[] = ['round-robin', 'random']
+export const RULE_SCHEDULERS: readonly Scheduler[] = ['round-robin', 'weighted-round-robin', 'random']
 
 /** Those that give a backend of twice the weight twice as many connections. */
 export const WEIGHTED_SCHEDULERS: readonly Scheduler[] = [

@@ -11,7 +11,7 @@ import { weightedTurns } from './weights.ts'
 /** Schedulers whose lists can have many more slots than members. */
 export const TABLES: readonly Scheduler[] = ['maglev', 'weighted-round-robin', 'source-hash']
 
-/** So many slots a list has at most, unless it has more members. */
+/** So many slots a list has at most by weights, unless it has more members. */
 const SLOTS_MAX = maglevSize(Number.POSITIVE_INFINITY)
 
 type Scheduled = Pick<ServicePort, 'scheduler' | 'backends'>
@@ -21,8 +21,13 @@ type Scheduled = Pick<ServicePort, 'scheduler' | 'backends'>
  * by `address:port`, and nothing else goes in but their weights.
  *
  * @param members the list: indexes into the backends
+ * @param most by weights: so many slots at most, unless there are more members
  */
-export function slotsOf(port: Scheduled, members: readonly number[]): readonly number[] {
+export function slotsOf(
+  port: Scheduled,
+  members: readonly number[],
+  most: number = SLOTS_MAX,
+): readonly number[] {
   // With a single backend every row is the same.
   if (members.length < 2) return members
   switch (port.scheduler) {
@@ -33,7 +38,7 @@ export function slotsOf(port: Scheduled, members: readonly number[]): readonly n
     }
     case 'weighted-round-robin':
     case 'source-hash':
-      return turnsOf(port, members, Math.max(SLOTS_MAX, members.length)).map((place) => members[place] ?? 0)
+      return turnsOf(port, members, Math.max(most, members.length)).map((place) => members[place] ?? 0)
     default:
       return members
   }

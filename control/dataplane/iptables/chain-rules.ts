@@ -1,11 +1,15 @@
 /** The chains of one service port in table nat: written when the port is new or another, else left in the kernel. */
 
 import { hostPort } from '../../model/address.ts'
+import { slotsOf } from '../../model/slots.ts'
 import type { ListKind, Scheduler } from '../../model/types.ts'
 import { clusterIPMatches } from './portal-rules.ts'
 import type { LocalPods, RuleSettings } from './rule-settings.ts'
 import { comment } from './rule-text.ts'
 import { hasEndpoints, type PortFacts } from './service-facts.ts'
+
+/** Each turn by weight is a rule: a list has so many at most, unless it has more endpoints. */
+const TURNS_MAX = 256
 
 /** All rules in the chains that `chainsOf` names. `commented` false leaves the comments off the rules of endpoints. */
 export function chainRules(facts: PortFacts, settings: RuleSettings, commented: boolean): string[] {
@@ -76,31 +80,33 @@ function balanceRules(
   commented: boolean,
   lines: string[],
 ): void {
-  const indexes = port[list]
-  const sticky: string[] = []
-  const draws: string[] = []
-  indexes.forEach((index, i) => {
+  const rules = new Map<number, { readonly rule: string; readonly chain: string }>()
+  for (const index of port[list]) {
     const backend = port.backends[index]
     const chain = endpointChains[index]
-    if (backend === undefined || chain === undefined) return
+    if (backend === undefined || chain === undefined) continue
     const why = commented ? ` ${comment(`${title} -> ${hostPort(backend.address, backend.port)}`)}` : ''
-    const rule = `-A ${chains[list]}${why}`
-    if (port.affinitySeconds > 0) {
-      const since = `--rcheck --seconds ${port.affinitySeconds} --reap`
-      sticky.push(`${rule} -m recent --name ${chain} ${since} -j ${chain}`)
-    }
-    draws.push(`${rule}${shareMatch(indexes.length - i, port.scheduler)} -j ${chain}`)
+    rules.set(index, { rule: `-A ${chains[list]}${why}`, chain })
+  }
+  if (port.affinitySeconds > 0) {
+    const since = `--rcheck --seconds ${port.affinitySeconds} --reap`
+    for (const { rule, chain } of rules.values())
+      lines.push(`${rule} -m recent --name ${chain} ${since} -j ${chain}`)
+  }
+  const turns = slotsOf(port, port[list], TURNS_MAX)
+  turns.forEach((index, i) => {
+    const found = rules.get(index)
+    if (found === undefined) return
+    lines.push(`${found.rule}${shareMatch(turns.length - i, port.scheduler)} -j ${found.chain}`)
   })
-  for (const line of sticky) lines.push(line)
-  for (const line of draws) lines.push(line)
 }
 
 /** One of so many that are left; the last one takes all. Rules know turns and chance, and nothing of load. */
 function shareMatch(left: number, scheduler: Scheduler): string {
   if (left === 1) return ''
-  return scheduler === 'round-robin'
-    ? ` -m statistic --mode nth --every ${left} --packet 0`
-    : ` -m statistic --mode random --probability ${probability(left)}`
+  return scheduler === 'random'
+    ? ` -m statistic --mode random --probability ${probability(left)}`
+    : ` -m statistic --mode nth --every ${left} --packet 0`
 }
 
 /** 1 in `left`, as text with ten decimals. */

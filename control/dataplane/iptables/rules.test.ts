@@ -143,6 +143,46 @@ suite('shares', () => {
   }
 })
 
+suite('shares by weight', () => {
+  const drawsOf = (weights: string, affinity: 'None' | 'ClientIP' = 'None') => {
+    const endpoints = ['10.244.1.1', '10.244.1.2', '10.244.1.3'].map((address) => makeEndpoint(address))
+    const service = makeService({
+      annotations: { 'sluice.dev/scheduler': 'weighted-round-robin', 'sluice.dev/weights': weights },
+      sessionAffinity: affinity,
+    })
+    const { text } = render({ desired: desiredOf([service], [makeSlice(endpoints)]) })
+    const lines = text.split('\n').filter((line) => /^-A KUBE-SVC-.*-j KUBE-SEP-/.test(line))
+    return lines.map((line) => ({
+      to: /-> (\S+):8080"/.exec(line)?.[1],
+      match: / -m (?:statistic --mode )?((?:nth|recent) .*) -j/.exec(line)?.[1],
+    }))
+  }
+
+  test('weighted-round-robin: each turn of a backend is a rule', () => {
+    assert.deepEqual(drawsOf('10.244.1.1=3,10.244.1.2=2,*=0,10.244.1.3=1'), [
+      { to: '10.244.1.1', match: 'nth --every 6 --packet 0' },
+      { to: '10.244.1.2', match: 'nth --every 5 --packet 0' },
+      { to: '10.244.1.1', match: 'nth --every 4 --packet 0' },
+      { to: '10.244.1.3', match: 'nth --every 3 --packet 0' },
+      { to: '10.244.1.2', match: 'nth --every 2 --packet 0' },
+      { to: '10.244.1.1', match: undefined },
+    ])
+  })
+
+  test('who has an affinity has one rule for it, whatever the weight', () => {
+    const draws = drawsOf('10.244.1.1=2', 'ClientIP')
+    assert.equal(draws.filter(({ match }) => match?.startsWith('recent')).length, 3)
+    assert.equal(draws.length, 3 + 4)
+  })
+
+  test('there are never more than 256, whatever the weights say, and one for each endpoint', () => {
+    const draws = drawsOf('10.244.1.1=65535,10.244.1.2=7')
+    assert.ok(draws.length <= 256, `${draws.length}`)
+    assert.equal(new Set(draws.map(({ to }) => to)).size, 3)
+    assert.equal(draws.at(-1)?.match, undefined, 'the last one takes all that is left')
+  })
+})
+
 suite('names and order', () => {
   test('what could end a comment does not', () => {
     const desired = desiredOf([makeService({ name: 'a"b\\c' })])
