@@ -121,5 +121,32 @@ for (const family of FAMILIES) {
       for (let i = 0; i < 600; i++) connect(node, i)
       assert.deepEqual(new Set(loads(node, 200)), new Set([3]))
     })
+
+    test('a long list is gone through soon: who has much is passed over, and who has nothing is found', () => {
+      using node = nodeWith('LEAST_CONNECTION', backendsOf(200))
+      for (let id = 1; id <= 200; id++) node.datapath.backendLoads.set(id, 100)
+      // One of each 50: whichever 64 a choice looks at, it finds one of them, as long as they have less.
+      for (const idle of [1, 51, 101, 151]) node.datapath.backendLoads.set(idle, 0)
+      for (let i = 0; i < 40; i++) connect(node, i)
+      const shares = [1, 51, 101, 151].map((id) => node.datapath.backendLoads.get(id) ?? 0)
+      assert.equal(
+        shares.reduce((sum, share) => sum + share, 0),
+        40,
+      )
+      // In a row of windows that slide by one slot, all of the first forty would be due to one or two.
+      assert.ok(Math.max(...shares) - Math.min(...shares) <= 2, shares.join(' '))
+    })
+
+    test('of many who have nothing, and of whom nothing is counted, each is picked as often', () => {
+      using node = nodeWith('LEAST_CONNECTION', backendsOf(128))
+      const picked = new Map<string, number>()
+      for (let i = 0; i < 3 * 128; i++) {
+        const client = { device: PORT1, client: `10.9.${i >> 8}.${i & 255}:4000`, frontend: '10.96.0.10:80' }
+        const flow = new TcpConversation(node, client)
+        flow.request('SYN')
+        picked.set(flow.backend, (picked.get(flow.backend) ?? 0) + 1)
+      }
+      assert.deepEqual([picked.size, new Set(picked.values())], [128, new Set([3])])
+    })
   })
 }

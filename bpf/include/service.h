@@ -338,11 +338,23 @@ __noinline int least_loaded(__u32 scheduler, __u32 first, __u32 count, __u32 tur
 	return best;
 }
 
+/*
+ * Where the next choice by load begins to look. In a long list behind what the one before has looked at, so that all
+ * slots have their turn soon; and round by round a slot further on, so that of those who have as little not always the
+ * same are met first.
+ */
+static __always_inline __u32 first_looked_at(__u64 choice, __u32 count)
+{
+	__u64 looked_at = choice * LOADS_SCANNED;
+
+	return (count > LOADS_SCANNED ? looked_at + looked_at / count : choice) % count;
+}
+
 /* Which of `count` slots is next; `count` when there is no telling. */
 static __always_inline __u32 next_turn(struct request *request, __u32 first, __u32 count)
 {
-	__u32 list = request->list, turn;
-	__u64 *cursor;
+	__u32 list = request->list;
+	__u64 *cursor, turn;
 
 	if (is_hashed(request))
 		return request->hash++ % count; /* who comes again for the same gets another */
@@ -351,8 +363,10 @@ static __always_inline __u32 next_turn(struct request *request, __u32 first, __u
 	cursor = bpf_map_lookup_elem(&cursors, &list);
 	if (!cursor)
 		return count;
-	turn = __sync_fetch_and_add(cursor, 1) % count;
-	return is_by_load(request) ? least_loaded(request->scheduler, first, count, turn) : turn;
+	turn = __sync_fetch_and_add(cursor, 1);
+	if (is_by_load(request))
+		return least_loaded(request->scheduler, first, count, first_looked_at(turn, count));
+	return turn % count;
 }
 
 /*
