@@ -57,7 +57,7 @@ can set \`nf_conntrack_max\`; that is told where it is too small.
 
 \`--config\`, \`--write-config-to\`, \`--cleanup\`, \`--init-only\` (mounts and sysctls, so that a daemon with fewer privileges may
 follow), \`--master\` (our \`--api-server\`), \`--healthz-port\` and \`--metrics-port\` (the ports of the two servers, 0 switches one
-off) are honoured. These change nothing:
+off) are honoured. As with kube-proxy, words of a flag may have underscores between them. These change nothing:
 
 | flag | |
 | --- | --- |
