@@ -72,7 +72,7 @@ export async function runDaemon(options: RunOptions, version: string): Promise<v
     tellNode(startingEvent(version))
     const serverFailed: ServersOptions['serverFailed'] = (...told) => tellNode(serverEvent(...told))
     await checkPorts({ ...options, clock: systemClock, log, serverFailed }).catch(async (error) => {
-      await Promise.race([allTold(), delay(LAST_WORDS_MS)])
+      await Promise.race([allTold(), delay(LAST_WORDS_MS, undefined, { ref: false })])
       throw error
     })
     await tellConntrack(options, log)
