@@ -37,7 +37,7 @@ export function dashboardQueries(): string[] {
 }
 
 const WORDS = new Set(
-  'absent and bool by changes group_left histogram_quantile increase instance label_values le max on or rate sum time unless'.split(
+  'absent and bool by changes group_left histogram_quantile increase instance label_values le max on or rate sum time topk unless'.split(
     ' ',
   ),
 )
