@@ -1,10 +1,13 @@
 /** A node changes over from kube-proxy's rules to eBPF, to iptables and back, under load: nothing is lost, and nothing is left. */
 
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import type { Member, NodeMember, RunningLoad, Stage } from '../cluster/index.ts'
-import { FAMILIES, formatSocketAddress, NODES, setStage } from '../cluster/index.ts'
+import { openNetlink } from 'libbpf-ts'
+import { ensureCounters } from '../../control/dataplane/iptables/counters.ts'
+import type { Daemon, Member, NodeMember, PodName, RunningLoad, Stage } from '../cluster/index.ts'
+import { FAMILIES, formatSocketAddress, NODES, PODS, setStage } from '../cluster/index.ts'
 import { assertAllFrom, eventually, sluice } from './kit.ts'
 import { manifest } from './objects.ts'
 
@@ -47,48 +50,138 @@ async function traces(node: NodeMember): Promise<Record<string, string>> {
   }
 }
 
-for (const flavour of ['nft', 'legacy'] as const) {
-  describe(`kube-proxy, eBPF, iptables, eBPF (iptables-${flavour})`, () => {
+/** Who asks whom. */
+interface Way {
+  readonly member: Member
+  readonly to: string
+  readonly protocol: 'TCP' | 'UDP'
+}
+
+/** What is on the node when Sluice comes. */
+interface Former {
+  readonly title: string
+  readonly flavour: Flavour
+  readonly manifest: string
+  /** Puts kube-proxy's rules there. `iptables` is a daemon that writes the same ones. */
+  readonly put: (node: NodeMember, iptables: Daemon) => Promise<void>
+  readonly ways: (stage: Stage) => readonly Way[]
+  /** Where nobody but one pod serves. */
+  readonly served: (stage: Stage) => readonly (Way & { readonly by: PodName })[]
+}
+
+/** Of TCP and UDP in both families, to here and there: of the client to node ports, of pods to ClusterIPs. */
+function everyWay({ cluster }: Stage): readonly Way[] {
+  return FAMILIES.flatMap((family) =>
+    SERVICES.flatMap(({ end, port, protocol }): Way[] => {
+      const atNode = formatSocketAddress({ address: NODES.n1[family], port: nodePortOf(end) })
+      const atCluster = formatSocketAddress({ address: CLUSTER_IP[family](end), port })
+      return [
+        { member: cluster.client, to: atNode, protocol },
+        { member: cluster.pod(end % 2 === 0 ? 'p1' : 'p4'), to: atCluster, protocol },
+      ]
+    }),
+  )
+}
+
+/** Our rules are kube-proxy's to the letter: without the marker they are its. */
+function sameRules(flavour: Flavour): Former {
+  return {
+    title: `the rules of iptables-${flavour}`,
+    flavour,
+    manifest: manifest(
+      ...SERVICES.map(({ end, ...service }) => ({
+        ...service,
+        clusterIP: CLUSTER_IP.ipv4(end),
+        secondClusterIP: CLUSTER_IP.ipv6(end),
+        nodePort: nodePortOf(end),
+      })),
+    ),
+    put: async (node, iptables) => {
+      await iptables.startUntilReady()
+      await iptables.stop()
+      for (const command of [`iptables-${flavour}`, `ip6tables-${flavour}`]) {
+        await node.exec([command, '-t', 'mangle', '-F', 'SLUICE-CANARY'])
+        await node.exec([command, '-t', 'mangle', '-X', 'SLUICE-CANARY'])
+      }
+    },
+    ways: everyWay,
+    served: ({ cluster }) => [
+      { member: cluster.client, to: `${NODES.n1.ipv4}:${nodePortOf(2)}`, protocol: 'TCP', by: 'p6' },
+      { member: cluster.pod('p4'), to: `[${CLUSTER_IP.ipv6(2)}]:80`, protocol: 'TCP', by: 'p6' },
+    ],
+  }
+}
+
+const GOLDEN = join(import.meta.dirname, '../../control/dataplane/iptables/testdata/golden')
+
+/** Who stands here for the nodes and endpoints of the recording. */
+const STAND_INS: ReadonlyMap<string, string> = new Map([
+  ['nodeName: kp-node', 'nodeName: n1'],
+  ['nodeName: other', 'nodeName: n2'],
+  ['10.244.0.11', PODS.p3.ipv4],
+  ['10.244.0.12', PODS.p4.ipv4],
+  ['10.244.1.12', PODS.p6.ipv4],
+  ['10.244.1.13', PODS.p5.ipv4],
+  ['fd00:10:244::11', PODS.p3.ipv6],
+  ['fd00:10:244:1::12', PODS.p6.ipv6],
+])
+
+function readGolden(file: string): string {
+  const names = /nodeName: [\w-]+|10\.244\.[\d.]+|fd00:10:244:[\da-f:]+/g
+  return readFileSync(join(GOLDEN, file), 'utf8').replaceAll(names, (name) => STAND_INS.get(name) ?? name)
+}
+
+/** What a kube-proxy v1.36 wrote, as `iptables-save` printed it, but for the addresses of the pods. */
+const RECORDED: Former = {
+  title: 'the rules that a kube-proxy v1.36 wrote',
+  flavour: 'nft',
+  // Its Node is none of these.
+  manifest: [
+    readGolden('services.yaml'),
+    ...readGolden('node-and-slices.yaml').split('\n---\n').slice(1),
+  ].join('\n---\n'),
+  put: async (node) => {
+    using netlink = openNetlink({ family: 'netfilter', namespace: `/run/netns/${node.namespace}` })
+    await ensureCounters(netlink)
+    for (const command of ['iptables', 'ip6tables']) {
+      // The kubelet has made these jumps already; kube-proxy looks before it makes them.
+      const input = readGolden(`${command}-save.txt`).replaceAll(/^-A \w+ -j KUBE-FIREWALL\n/gm, '')
+      await node.exec([`${command}-nft-restore`, '--noflush'], { input })
+    }
+  },
+  ways: ({ cluster }) => [
+    { member: cluster.client, to: `${NODES.n1.ipv4}:30004`, protocol: 'TCP' },
+    { member: cluster.client, to: `[${NODES.n1.ipv6}]:30011`, protocol: 'TCP' },
+    { member: cluster.pod('p1'), to: '10.96.1.1:80', protocol: 'TCP' },
+    { member: cluster.pod('p1'), to: '[fd00:10:96::111]:80', protocol: 'TCP' },
+    { member: cluster.pod('p1'), to: '10.96.1.2:53', protocol: 'UDP' },
+    { member: cluster.pod('p4'), to: '10.96.1.2:53', protocol: 'UDP' },
+  ],
+  served: ({ cluster }) => [
+    { member: cluster.client, to: `${NODES.n1.ipv4}:30004`, protocol: 'TCP', by: 'p4' },
+    { member: cluster.pod('p4'), to: '10.96.1.7:80', protocol: 'TCP', by: 'p6' },
+  ],
+}
+
+for (const former of [sameRules('nft'), sameRules('legacy'), RECORDED]) {
+  const { flavour } = former
+  describe(`${former.title}, eBPF, iptables, eBPF`, () => {
     let stage: Stage
     const loads: { readonly name: string; readonly load: RunningLoad }[] = []
     before(async () => {
       stage = await setStage({ prefix: `slt${process.pid}`, examples: ['nodes'] })
-      stage.write(
-        'scenario',
-        manifest(
-          ...SERVICES.map(({ end, ...service }) => ({
-            ...service,
-            clusterIP: CLUSTER_IP.ipv4(end),
-            secondClusterIP: CLUSTER_IP.ipv6(end),
-            nodePort: nodePortOf(end),
-          })),
-        ),
-      )
+      stage.write('scenario', former.manifest)
       await hint(stage.cluster.node('n1'), flavour)
       await touchTables(stage.cluster.node('n1'))
     })
     after(() => stage[Symbol.asyncDispose]())
 
-    /** New streams: of the client to node ports, of pods to ClusterIPs; of TCP and UDP in both families, to here and there. */
+    /** New streams by every way. */
     async function begin(): Promise<void> {
-      const { client, pod } = stage.cluster
-      for (const family of FAMILIES) {
-        for (const { end, port, protocol } of SERVICES) {
-          const atCluster = { address: CLUSTER_IP[family](end), port }
-          const atNode = { address: NODES.n1[family], port: nodePortOf(end) }
-          for (const [member, at] of [
-            [client, atNode],
-            [pod(end % 2 === 0 ? 'p1' : 'p4'), atCluster],
-          ] as const) {
-            const to = formatSocketAddress(at)
-            const how = protocol === 'TCP' ? ({ bytes: 3000 } as const) : ({ protocol: 'udp' } as const)
-            const load = await member.load({ to, mode: 'stream', intervalMs: 50, ...how })
-            loads.push({
-              name: `${protocol} of ${member.name} to ${to}, begun as number ${loads.length}`,
-              load,
-            })
-          }
-        }
+      for (const { member, to, protocol } of former.ways(stage)) {
+        const how = protocol === 'TCP' ? ({ bytes: 3000 } as const) : ({ protocol: 'udp' } as const)
+        const load = await member.load({ to, mode: 'stream', intervalMs: 50, ...how })
+        loads.push({ name: `${protocol} of ${member.name} to ${to}, begun as number ${loads.length}`, load })
       }
       await goOn()
     }
@@ -104,11 +197,9 @@ for (const flavour of ['nft', 'legacy'] as const) {
 
     /** New connections are served, too. */
     async function assertServed(): Promise<void> {
-      const members: readonly [Member, string][] = [
-        [stage.cluster.client, formatSocketAddress({ address: NODES.n1.ipv4, port: nodePortOf(2) })],
-        [stage.cluster.pod('p4'), formatSocketAddress({ address: CLUSTER_IP.ipv6(2), port: 80 })],
-      ]
-      for (const [member, to] of members) assertAllFrom(await member.request({ to, count: 3 }), 'p6')
+      for (const { member, to, by } of former.served(stage)) {
+        assertAllFrom(await member.request({ to, count: 3 }), by)
+      }
     }
 
     const rulesOf = async (node: NodeMember) => (await node.exec([`iptables-${flavour}-save`])).stdout
@@ -121,13 +212,7 @@ for (const flavour of ['nft', 'legacy'] as const) {
       const iptables = stage.daemonWith('n1', IPTABLES)
       const bpf = stage.daemonWith('n1', PODS_ARE)
 
-      // The same rules as kube-proxy's; without the marker they are its.
-      await iptables.startUntilReady()
-      await iptables.stop()
-      for (const command of [`iptables-${flavour}`, `ip6tables-${flavour}`]) {
-        await n1.exec([command, '-t', 'mangle', '-F', 'SLUICE-CANARY'])
-        await n1.exec([command, '-t', 'mangle', '-X', 'SLUICE-CANARY'])
-      }
+      await former.put(n1, iptables)
       await begin()
 
       await bpf.startUntilReady()
