@@ -152,6 +152,28 @@ describe('the choice of a dataplane', () => {
     assert.match(daemon.lastWords(1), /^sluice: --proxy-mode bpf: eBPF cannot work here: .*bpf\(2\)/)
   })
 
+  test('a start that ends for want of a port is told by an event of the Node', async () => {
+    const nobody = '192.0.2.77'
+    for (const [server, reason] of [
+      ['healthz', 'FailedToStartProxierHealthcheck'],
+      ['metrics', 'FailedToStartMetricServer'],
+    ] as const) {
+      const daemon = stage.daemonWith('n1', [
+        `--${server}_bind_address=${nobody}`,
+        '--bind-address-hard-fail',
+      ])
+      daemon.start()
+      assert.equal(await daemon.ended(), 'exit code 2')
+      assert.match(daemon.lastWords(1), /^sluice: the \w+ server cannot listen on 192\.0\.2\.77:/)
+      const said = (await eventsOfNode()).filter((event) => event.reason === reason)
+      assert.deepEqual(
+        said.map(({ type, note }) => [type, note.includes(nobody)]),
+        [['Warning', true]],
+        server,
+      )
+    }
+  })
+
   test('eBPF where the kernel takes the programs', async () => {
     await whileRunning(
       (name) => stage.daemonWith(name, ['--proxy-mode', 'auto']),
