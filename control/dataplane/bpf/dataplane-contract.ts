@@ -5,7 +5,7 @@ import { IncompatibleMapError } from 'libbpf-ts'
 import { viewOf } from '../../layout/bytes.ts'
 import { ipv4Layout } from '../../layout/family.ts'
 import { filterBit } from '../../layout/filter.ts'
-import { filterOffsets, serviceCidrs, serviceStats } from '../../layout/generated.ts'
+import { filterOffsets, serviceCidrs, serviceStats, socket4 } from '../../layout/generated.ts'
 import { serviceCidrMemory } from '../../layout/service-cidrs.ts'
 import { addressBytes } from '../../model/address.ts'
 import type { ServicePort } from '../../model/types.ts'
@@ -56,6 +56,7 @@ export function dataplaneContract(world: World): void {
   failures(world)
   filters(world)
   counters(world)
+  loads(world)
   serviceCounters(world)
   manyServices(world)
   removal(world)
@@ -320,6 +321,62 @@ function counters(world: World): void {
     assert.deepEqual(
       inspector.services().map(({ id, connections }) => [id, connections]),
       [[1, 0n]],
+    )
+  })
+}
+
+function loads(world: World): void {
+  const word = (value: number): Uint8Array => {
+    const bytes = new Uint8Array(4)
+    viewOf(bytes).setInt32(0, value, true)
+    return bytes
+  }
+
+  test('counts of connections are mended by what the tables hold, once they are off twice in a row', async () => {
+    using root = world.pinFolder('loads')
+    await using dataplane = await startDataplane(world, root.path)
+    await dataplane.sync(stateOf([WEB]), undefined)
+    const shown = (): readonly (readonly [string, number])[] => {
+      using inspector = openInspector(root.path, world.kernel)
+      return inspector.backends().map(({ address, connections }) => [address, connections])
+    }
+    const counts = dataplane.map('backend_loads4')
+    for (const [id, count] of [
+      [1, 7],
+      [2, 0],
+      [3, -2],
+    ] as const)
+      counts.update(word(id), word(count))
+    using inspector = openInspector(root.path, world.kernel)
+    const { generation = 0 } = inspector.backends().find(({ id }) => id === 2) ?? {}
+    const bytes = new Uint8Array(socket4.size)
+    const nobody = socket4.decode(viewOf(bytes), 0)
+    socket4.encode({ ...nobody, cookie: 5n, backend: 2, generation }, viewOf(bytes), 0)
+    dataplane.map('sockets4').update(bytes.subarray(0, 8), bytes)
+    assert.equal(await dataplane.mendLoads(), 0)
+    assert.equal(await dataplane.mendLoads(), 3)
+    assert.deepEqual(shown(), [
+      ['10.0.0.1', 0],
+      ['10.0.0.2', 1],
+      ['10.0.0.3', 0],
+    ])
+    assert.equal(await dataplane.mendLoads(), 0)
+  })
+
+  test('a backend id that is used again has no connections', async () => {
+    using root = world.pinFolder('loads-of-new')
+    let now = 0
+    await using dataplane = await startDataplane(world, root.path, { clock: () => now })
+    await dataplane.sync(stateOf([WEB]), undefined)
+    for (const id of [1, 2, 3]) dataplane.map('backend_loads4').update(word(id), word(9))
+    await dataplane.sync(stateOf([]), undefined)
+    now += 10_000
+    await dataplane.sync(stateOf([DNS]), undefined)
+    using inspector = openInspector(root.path, world.kernel)
+    const dns = inspector.backends().filter(({ address }) => address === '10.0.0.9')
+    assert.deepEqual(
+      dns.map(({ id, connections }) => [id <= 3, connections]),
+      [[true, 0]],
     )
   })
 }
