@@ -6,31 +6,14 @@ import {
   attachClsact,
   attachTcx,
   BpfError,
-  type BpfObject,
   clsactDevices,
   detachClsact,
   ensureClsactQdisc,
-  loadObject,
   probeTcx,
   queryClsact,
-  readSpec,
   removeClsactQdisc,
 } from '../src/index.ts'
-import {
-  checkDescriptors,
-  compile,
-  countsOf,
-  rootOnly,
-  sendTo,
-  temporaryFolder,
-  temporaryVeth,
-  until,
-} from './kit.ts'
-
-function loadHooks(): BpfObject {
-  using folder = temporaryFolder()
-  return loadObject(readSpec(compile('hooks', folder.path)))
-}
+import { checkDescriptors, countsOf, loadHooks, rootOnly, sendTo, temporaryVeth, until } from './kit.ts'
 
 const tc = (...args: string[]): string => execFileSync('tc', args, { encoding: 'utf8' })
 const at = (ifindex: number, handle: number, priority = 1) =>

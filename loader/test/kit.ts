@@ -8,7 +8,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { after, before } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type BpfObject, mountsOfType } from '../src/index.ts'
+import { type BpfObject, loadObject, mountsOfType, readSpec } from '../src/index.ts'
 
 const FOLDER = import.meta.dirname
 const BPF_ROOT = '/sys/fs/bpf'
@@ -36,6 +36,12 @@ export function compileFile(source: string, target: string, defines: readonly st
 export function temporaryFolder(): Disposable & { path: string } {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'libbpf-ts-'))
   return { path: folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) }
+}
+
+/** The programs of `hooks.bpf.c`, loaded. */
+export function loadHooks(): BpfObject {
+  using folder = temporaryFolder()
+  return loadObject(readSpec(compile('hooks', folder.path)))
 }
 
 /** A folder on the BPF file system, removed with its pins at the end of the scope. */

@@ -5,32 +5,23 @@ import {
   attachCgroup,
   attachTcx,
   BpfError,
-  type BpfObject,
-  loadObject,
   openPinnedLink,
   openPinnedMap,
   probeTcx,
   queryCgroup,
   queryTcx,
-  readSpec,
 } from '../src/index.ts'
 import {
   checkDescriptors,
-  compile,
   countsOf,
+  loadHooks,
   pinFolder,
   rootOnly,
   sendTo,
   temporaryCgroup,
-  temporaryFolder,
   temporaryVeth,
   until,
 } from './kit.ts'
-
-function loadHooks(): BpfObject {
-  using folder = temporaryFolder()
-  return loadObject(readSpec(compile('hooks', folder.path)))
-}
 
 const needsTcx =
   rootOnly.skip !== false || probeTcx().supported === 'yes' ? rootOnly : { skip: 'needs tcx (kernel 6.6)' }

@@ -1,34 +1,20 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { suite, test } from 'node:test'
-import {
-  attachXdp,
-  BpfError,
-  type BpfObject,
-  loadObject,
-  openPinnedLink,
-  readSpec,
-  type XdpMode,
-} from '../src/index.ts'
+import { attachXdp, BpfError, openPinnedLink, type XdpMode } from '../src/index.ts'
 import {
   checkDescriptors,
-  compile,
   countsOf,
+  loadHooks,
   pinFolder,
   rootOnly,
   sendTo,
-  temporaryFolder,
   temporaryVeth,
   until,
 } from './kit.ts'
 
 /** `enum` of linux/if_link.h: XDP_ATTACHED_*. */
 const ATTACHED: Readonly<Record<XdpMode, number>> = { native: 1, generic: 2 }
-
-function loadHooks(): BpfObject {
-  using folder = temporaryFolder()
-  return loadObject(readSpec(compile('hooks', folder.path)))
-}
 
 /** The XDP program of a device, as rtnetlink tells. */
 function attachedTo(device: string): { mode: number; id: number } | undefined {
