@@ -274,7 +274,7 @@ export const METRICS = {
     name: 'sluice_service_packets_total',
     type: 'counter',
     labels: [...SERVICE_PORT, 'direction'],
-    help: 'Packets translated for it: request, to its backends, and reply, from them. At most two seconds late; segments that the kernel carries as one packet count as one. Those of connections balanced at sockets need no translation and are in none of them',
+    help: 'Packets translated for it: request, to its backends, and reply, from them. At most two seconds late; segments that the kernel carries as one packet count as one. Those of connections balanced at sockets need no translation and are in none of them, nor is what a connection carries on once its endpoint has left the Service',
   },
   serviceBytes: {
     name: 'sluice_service_bytes_total',
